@@ -1,0 +1,109 @@
+"""The only writer of files: if changed, whole or not at all.
+
+`write_if_changed` is for what can be generated again; `write_durable` is the write path of every file
+that must survive a crash (sidecar, cache entry, build stamps, logs): a temporary file in the same
+folder, fsync, rename, fsync of the folder. `locked` is the advisory lock around a read-modify-write;
+its file stands beside the one it protects and is never unlinked, so a dead holder frees it at once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from tunebuild.errors import WorkFailed
+
+STALE_TEMPORARY_S = 3600.0
+
+
+def write_if_changed(path: Path, text: str) -> bool:
+    """Write UTF-8 ``text`` unless the file holds just that; say whether it was written."""
+    data = text.encode()
+    try:
+        if path.read_bytes() == data:
+            return False
+    except FileNotFoundError:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary.write_bytes(data)
+    temporary.replace(path)
+    return True
+
+
+def write_durable(path: Path, data: bytes, mode: int = 0o644) -> None:
+    """Replace ``path`` (or what a symlink there points to) whole, or raise `WorkFailed` and leave it alone."""
+    target = Path(os.path.realpath(path))
+    temporary = ""
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".tmp", dir=target.parent)
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(data)
+            stream.flush()
+            os.fchmod(stream.fileno(), mode)
+            os.fsync(stream.fileno())
+        os.replace(temporary, target)
+        _sync_folder(target.parent)
+    except OSError as error:
+        if temporary:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+        raise WorkFailed(
+            f"cannot write {path}: {error.strerror or error} ({len(data)} bytes; the old file is untouched)",
+            fix="free space or make the folder writable, then run the same command again",
+        ) from error
+
+
+def _sync_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def sweep_temporaries(folder: Path, older_than_s: float = STALE_TEMPORARY_S) -> int:
+    """Remove `*.tmp` leftovers of killed writers; return how many went."""
+    now = time.time()
+    gone = 0
+    for leftover in folder.glob(".*.tmp"):
+        with contextlib.suppress(OSError):
+            if now - leftover.stat().st_mtime > older_than_s:
+                leftover.unlink()
+                gone += 1
+    return gone
+
+
+@contextlib.contextmanager
+def locked(path: Path, *, wait_message: str = "") -> Iterator[None]:
+    """Hold the advisory lock of ``path`` (a `.lock` file beside it). Says who holds it when it must wait."""
+    import fcntl
+    import sys
+
+    target = Path(os.path.realpath(path))
+    lock = target.with_name(f".{target.name}.lock")
+    try:
+        lock.parent.mkdir(parents=True, exist_ok=True)
+        handle = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    except OSError as error:
+        raise WorkFailed(
+            f"cannot lock {path}: {error.strerror or error}", fix=f"make {lock.parent} writable"
+        ) from error
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            holder = os.pread(handle, 64, 0).decode(errors="replace").strip() or "another process"
+            if wait_message:
+                print(f"tunebuild: {wait_message} (held by process {holder})", file=sys.stderr, flush=True)
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        with contextlib.suppress(OSError):
+            os.ftruncate(handle, 0)
+            os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
+        yield
+    finally:
+        os.close(handle)
