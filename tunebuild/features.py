@@ -92,11 +92,11 @@ FEATURES: tuple[Feature, ...] = (
     _x86("amx-tile", "amx_tile", (7, 0, "edx", 24), "tile"),
     _x86("amx-int8", "amx_int8", (7, 0, "edx", 25), "tile", "amx-tile"),
     _arm("neon", "asimd", 1, 1, sysctl="AdvSIMD"),
-    _arm("dotprod", "asimddp", 1, 20, sysctl="arm.FEAT_DotProd", flag="+dotprod", level="armv8.2-a"),
-    _arm("i8mm", "i8mm", 2, 13, sysctl="arm.FEAT_I8MM", flag="+i8mm", level="armv8.2-a"),
-    _arm("bf16", "bf16", 2, 14, sysctl="arm.FEAT_BF16", flag="+bf16", level="armv8.2-a"),
-    _arm("fullfp16", "fphp asimdhp", 1, 9, 10, sysctl="arm.FEAT_FP16", flag="+fp16", level="armv8.2-a"),
-    _arm("sve", "sve", 1, 22, flag="+sve", level="armv8.2-a"),
+    _arm("dotprod", "asimddp", 1, 20, sysctl="arm.FEAT_DotProd", flag="+dotprod"),
+    _arm("i8mm", "i8mm", 2, 13, sysctl="arm.FEAT_I8MM", flag="+i8mm"),
+    _arm("bf16", "bf16", 2, 14, sysctl="arm.FEAT_BF16", flag="+bf16"),
+    _arm("fullfp16", "fphp asimdhp", 1, 9, 10, sysctl="arm.FEAT_FP16", flag="+fp16"),
+    _arm("sve", "sve", 1, 22, flag="+sve"),
     _arm("lse", "atomics", 1, 8, sysctl="arm.FEAT_LSE", flag="+lse"),
     # The names above are the first table ever recorded: see FIRST_TABLE.
     _x86("avx512dq", "avx512dq", (7, 0, "ebx", 17), "zmm", "avx512f", "avx512dq"),
@@ -124,11 +124,11 @@ FEATURES: tuple[Feature, ...] = (
     _x86("avxneconvert", "avx_ne_convert", (7, 1, "edx", 5), "ymm", "avx2"),
     _x86("avxvnniint16", "avx_vnni_int16", (7, 1, "edx", 10), "ymm", "avx2"),
     _arm("fp-armv8", "fp", 1, 0, sysctl="floatingpoint"),
-    _arm("rdm", "asimdrdm", 1, 12, sysctl="arm.FEAT_RDM", level="armv8.1-a"),  # no extension both compilers know
-    _arm("sha3", "sha3", 1, 17, sysctl="arm.FEAT_SHA3", flag="+sha3", level="armv8.2-a"),
+    _arm("rdm", "asimdrdm", 1, 12, sysctl="arm.FEAT_RDM", level="armv8.1-a"),  # gcc: +rdma, clang: +rdm
+    _arm("sha3", "sha3", 1, 17, sysctl="arm.FEAT_SHA3", flag="+sha3"),
     _arm("crc", "crc32", 1, 7, sysctl="armv8_crc32", flag="+crc"),
-    _arm("fhm", "asimdfhm", 1, 23, sysctl="arm.FEAT_FHM", flag="+fp16fml", level="armv8.2-a"),
-    _arm("sve2", "sve2", 2, 1, flag="+sve2", level="armv8.2-a"),
+    _arm("fhm", "asimdfhm", 1, 23, sysctl="arm.FEAT_FHM", flag="+fp16fml"),
+    _arm("sve2", "sve2", 2, 1, flag="+sve2"),
 )  # fmt: skip
 
 BY_NAME: dict[str, Feature] = {feature.name: feature for feature in FEATURES}
@@ -205,7 +205,8 @@ def compiler_flag(name: str) -> str:
 
 
 def compiler_flags(names: Iterable[str]) -> tuple[str, ...]:
-    """The flags of several features. Arm takes one `-march` for all: the highest level, every extension."""
+    """The flags of several features. Arm takes one `-march` for all: armv8-a and exactly these extensions,
+    since armv8.2-a would let the compiler use atomics and rdm instructions that nobody required."""
     wanted = [BY_NAME[name] for name in dict.fromkeys(names)]
     flags = [feature.flag for feature in wanted if feature.arch == X86]
     arm = [feature for feature in wanted if feature.arch == ARM]
