@@ -1,0 +1,55 @@
+/* Vectors of f32 on x86 with AVX-512 (F, BW, VL, DQ). The names are explained in vec_base.h. */
+#ifndef TB_VEC_AVX512_H
+#define TB_VEC_AVX512_H
+#include <immintrin.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#define VF32_LANES 16
+#define TB_INLINE static inline __attribute__((always_inline, unused))
+
+typedef __m512 vf32;
+typedef __m512i vi32;
+
+TB_INLINE __mmask16 tb_lanes_below(size_t n) { return (__mmask16)((1u << n) - 1); }
+
+TB_INLINE vf32 vf32_zero(void) { return _mm512_setzero_ps(); }
+TB_INLINE vf32 vf32_set(float s) { return _mm512_set1_ps(s); }
+TB_INLINE vf32 vf32_load(const float *p) { return _mm512_loadu_ps(p); }
+TB_INLINE vf32 vf32_load_n(const float *p, size_t n) { return _mm512_maskz_loadu_ps(tb_lanes_below(n), p); }
+
+TB_INLINE vf32 vf32_load_n_or(const float *p, size_t n, float rest)
+{
+    return _mm512_mask_loadu_ps(_mm512_set1_ps(rest), tb_lanes_below(n), p);
+}
+
+TB_INLINE void vf32_store(float *p, vf32 v) { _mm512_storeu_ps(p, v); }
+
+TB_INLINE void vf32_store_n(float *p, vf32 v, size_t n) { _mm512_mask_storeu_ps(p, tb_lanes_below(n), v); }
+
+TB_INLINE void vf32_stream(float *p, vf32 v) { _mm512_stream_ps(p, v); }
+TB_INLINE void vf32_stream_end(void) { _mm_sfence(); }
+TB_INLINE void tb_prefetch(const void *p) { _mm_prefetch((const char *)p, _MM_HINT_T0); }
+
+TB_INLINE vf32 vf32_add(vf32 a, vf32 b) { return _mm512_add_ps(a, b); }
+TB_INLINE vf32 vf32_sub(vf32 a, vf32 b) { return _mm512_sub_ps(a, b); }
+TB_INLINE vf32 vf32_mul(vf32 a, vf32 b) { return _mm512_mul_ps(a, b); }
+TB_INLINE vf32 vf32_div(vf32 a, vf32 b) { return _mm512_div_ps(a, b); }
+TB_INLINE vf32 vf32_min(vf32 a, vf32 b) { return _mm512_min_ps(a, b); }
+TB_INLINE vf32 vf32_max(vf32 a, vf32 b) { return _mm512_max_ps(a, b); }
+TB_INLINE vf32 vf32_abs(vf32 a) { return _mm512_abs_ps(a); }
+TB_INLINE vf32 vf32_fma(vf32 a, vf32 b, vf32 c) { return _mm512_fmadd_ps(a, b, c); }
+TB_INLINE vf32 vf32_fnma(vf32 a, vf32 b, vf32 c) { return _mm512_fnmadd_ps(a, b, c); }
+
+TB_INLINE vf32 vf32_round(vf32 a)
+{
+    return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+
+TB_INLINE vi32 vf32_to_i32(vf32 a) { return _mm512_cvtps_epi32(a); }
+TB_INLINE vf32 vf32_ldexp(vf32 a, vf32 n) { return _mm512_scalef_ps(a, n); }
+
+TB_INLINE float vf32_sum(vf32 a) { return _mm512_reduce_add_ps(a); }
+TB_INLINE float vf32_hmax(vf32 a) { return _mm512_reduce_max_ps(a); }
+#endif

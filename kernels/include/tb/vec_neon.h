@@ -1,0 +1,63 @@
+/* Vectors of f32 on AArch64. The names are explained in vec_base.h. */
+#ifndef TB_VEC_NEON_H
+#define TB_VEC_NEON_H
+#include <arm_neon.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#define VF32_LANES 4
+#define TB_INLINE static inline __attribute__((always_inline, unused))
+
+typedef float32x4_t vf32;
+typedef int32x4_t vi32;
+
+TB_INLINE vf32 vf32_zero(void) { return vdupq_n_f32(0.0f); }
+TB_INLINE vf32 vf32_set(float s) { return vdupq_n_f32(s); }
+TB_INLINE vf32 vf32_load(const float *p) { return vld1q_f32(p); }
+
+TB_INLINE vf32 vf32_load_n_or(const float *p, size_t n, float rest)
+{
+    float lanes[4] = {rest, rest, rest, rest};
+    memcpy(lanes, p, n * sizeof *p);
+    return vld1q_f32(lanes);
+}
+
+TB_INLINE vf32 vf32_load_n(const float *p, size_t n) { return vf32_load_n_or(p, n, 0.0f); }
+TB_INLINE void vf32_store(float *p, vf32 v) { vst1q_f32(p, v); }
+
+TB_INLINE void vf32_store_n(float *p, vf32 v, size_t n)
+{
+    float lanes[4];
+    vst1q_f32(lanes, v);
+    memcpy(p, lanes, n * sizeof *p);
+}
+
+TB_INLINE void vf32_stream(float *p, vf32 v) { vst1q_f32(p, v); }
+TB_INLINE void vf32_stream_end(void) {}
+TB_INLINE void tb_prefetch(const void *p) { __builtin_prefetch(p); }
+
+TB_INLINE vf32 vf32_add(vf32 a, vf32 b) { return vaddq_f32(a, b); }
+TB_INLINE vf32 vf32_sub(vf32 a, vf32 b) { return vsubq_f32(a, b); }
+TB_INLINE vf32 vf32_mul(vf32 a, vf32 b) { return vmulq_f32(a, b); }
+TB_INLINE vf32 vf32_div(vf32 a, vf32 b) { return vdivq_f32(a, b); }
+TB_INLINE vf32 vf32_min(vf32 a, vf32 b) { return vbslq_f32(vcltq_f32(a, b), a, b); }
+TB_INLINE vf32 vf32_max(vf32 a, vf32 b) { return vbslq_f32(vcgtq_f32(a, b), a, b); }
+TB_INLINE vf32 vf32_abs(vf32 a) { return vabsq_f32(a); }
+TB_INLINE vf32 vf32_fma(vf32 a, vf32 b, vf32 c) { return vfmaq_f32(c, a, b); }
+TB_INLINE vf32 vf32_fnma(vf32 a, vf32 b, vf32 c) { return vfmsq_f32(c, a, b); }
+TB_INLINE vf32 vf32_round(vf32 a) { return vrndnq_f32(a); }
+TB_INLINE vi32 vf32_to_i32(vf32 a) { return vcvtnq_s32_f32(a); }
+
+TB_INLINE vf32 vf32_ldexp(vf32 a, vf32 n)
+{
+    const int32x4_t whole = vcvtnq_s32_f32(n), bias = vdupq_n_s32(127);
+    const int32x4_t half = vshrq_n_s32(whole, 1), rest = vsubq_s32(whole, half);
+    const float32x4_t first = vreinterpretq_f32_s32(vshlq_n_s32(vaddq_s32(half, bias), 23));
+    const float32x4_t second = vreinterpretq_f32_s32(vshlq_n_s32(vaddq_s32(rest, bias), 23));
+    return vmulq_f32(vmulq_f32(a, first), second);
+}
+
+TB_INLINE float vf32_sum(vf32 a) { return vaddvq_f32(a); }
+TB_INLINE float vf32_hmax(vf32 a) { return vmaxnmvq_f32(a); }
+#endif

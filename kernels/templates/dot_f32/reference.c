@@ -1,0 +1,9 @@
+#include <stddef.h>
+
+float dot_f32(const float *restrict a, const float *restrict b, size_t n)
+{
+    float sum = 0.0f;
+    for (size_t i = 0; i < n; i++)
+        sum += a[i] * b[i];
+    return sum;
+}
