@@ -1,0 +1,291 @@
+"""Class profiles: which one answers, what it covers, what it leaves to race. Files are read elsewhere.
+
+A profile is `<defaults>/<class>.tune-defaults.json`: the winners of one CPU class, checked in. A box walks
+its ladder and takes the first file that reads and has the scope's version; files are never mixed. What a
+profile answers is what the build would stamp from it, by the same functions: the guard and the stamp cannot
+disagree.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from tunebuild import features, resolve
+from tunebuild.model import App, Box, Family, Manifest, Scope
+
+SUFFIX = ".tune-defaults.json"
+MAX_BYTES = 4_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """One class's winners as read. ``provenance`` keeps scalars only."""
+
+    path: str
+    cpu_class: str
+    kernels: Mapping[str, str]
+    provenance: Mapping[str, str | int | float]
+    bounds: Mapping[str, object]
+
+    @property
+    def features(self) -> frozenset[str]:
+        """The features recorded for the box (or all the boxes) that raced."""
+        recorded = str(self.provenance.get("features", ""))
+        return frozenset(name for name in recorded.split(";") if name)
+
+
+@dataclass(frozen=True, slots=True)
+class Unusable:
+    """A file that is no profile. ``why`` is the end of a sentence about it."""
+
+    path: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """The outcome of one scope's walk. ``skipped``: (path, why) of the rungs passed over, absent ones not."""
+
+    scope: str
+    profile: Profile | None
+    skipped: tuple[tuple[str, str], ...] = ()
+
+
+# --- files ----------------------------------------------------------------------------------------
+
+
+def box_class(box: Box) -> str:
+    """The class of this box; forced features count, since they count for generating."""
+    platform = box.identity.split("|", 1)[0]
+    return features.cpu_class(features.believed(box), platform, box.arch)
+
+
+def file_name(cpu_class: str) -> str:
+    return cpu_class + SUFFIX
+
+
+def rungs(scope: Scope, box: Box) -> tuple[tuple[str, Path], ...]:
+    """(class, file) in the order in which they are tried; nothing without `defaults`."""
+    if scope.defaults is None:
+        return ()
+    classes = features.ladder(box_class(box))
+    return tuple((cpu_class, scope.defaults / file_name(cpu_class)) for cpu_class in classes)
+
+
+def ladder_paths(manifest: Manifest, app: App, box: Box) -> tuple[Path, ...]:
+    """Every profile a stamp of this app depends on, present or not: appearing must re-stamp as well."""
+    paths = (path for scope in resolve.app_scopes(manifest, app) for _, path in rungs(scope, box))
+    return tuple(dict.fromkeys(paths))
+
+
+def parse(path: str, cpu_class: str, data: bytes) -> Profile | Unusable:
+    """Read a profile's bytes. Entries that are no strings are ignored, as in a sidecar."""
+    if len(data) > MAX_BYTES:
+        return Unusable(path, f"it has {len(data)} bytes, more than {MAX_BYTES}")
+    try:
+        document = json.loads(data.decode())
+    except (ValueError, RecursionError) as error:
+        return Unusable(path, f"it is not JSON ({_first_line(error)})")
+    if not isinstance(document, dict):
+        return Unusable(path, "it is not a JSON object")
+    kernels, provenance, bounds = (document.get(key) for key in ("kernels", "provenance", "bounds"))
+    return Profile(
+        path,
+        cpu_class,
+        {key: value for key, value in _mapping(kernels).items() if isinstance(value, str)},
+        {
+            key: value
+            for key, value in _mapping(provenance).items()
+            if isinstance(value, str | int | float) and not isinstance(value, bool)
+        },
+        _mapping(bounds),
+    )
+
+
+def _mapping(value: object) -> dict[str, object]:
+    return value if isinstance(value, dict) else {}
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error) or type(error).__name__).splitlines()[0]
+
+
+# --- the walk -------------------------------------------------------------------------------------
+
+
+def pin_text(value: str | int | float | None) -> str:
+    """A version as the text that pins compare: whole numbers alike whether stored as number or text."""
+    if isinstance(value, float):
+        return str(int(value)) if value == value and abs(value) < 2**63 else ""
+    return "" if value is None else str(value)
+
+
+def choose(scope: Scope, ladder: tuple[tuple[str, Path, bytes | None], ...]) -> Chosen:
+    """Walk (class, path, content or None for an absent file) and take the first that serves.
+
+    A file that does not read, or that another version of the scope wrote, is passed over. The first that
+    remains is the profile even if it is empty: then there is none, and the walk does not go on.
+    """
+    skipped: list[tuple[str, str]] = []
+    for cpu_class, path, data in ladder:
+        if not data:
+            continue
+        read = parse(str(path), cpu_class, data)
+        if isinstance(read, Unusable):
+            skipped.append((read.path, read.why))
+            continue
+        found = pin_text(read.provenance.get(scope.version_key)) if scope.version_key else scope.version
+        if scope.version_key and found != scope.version:
+            recorded = f"has {scope.version_key} {found}" if found else f"has no {scope.version_key}"
+            skipped.append((read.path, f"it {recorded}, this tree has {scope.version}"))
+            continue
+        if not any(read.kernels.values()):
+            skipped.append((read.path, "it names no winner"))
+            return Chosen(scope.name, None, tuple(skipped))
+        return Chosen(scope.name, read, tuple(skipped))
+    return Chosen(scope.name, None, tuple(skipped))
+
+
+def source(profile: Profile) -> resolve.Source:
+    """The profile as the ladder of `resolve` sees it."""
+    measured = str(profile.provenance.get("measured_reference", ""))
+    keys = frozenset(key for key in measured.split(";") if key)
+    return resolve.Source("profile", profile.path, profile.kernels, keys)
+
+
+def sources(chosen: tuple[Chosen, ...]) -> tuple[resolve.Source, ...]:
+    """The profiles of an app's scopes in scope order, each once: what `resolve.resolve` takes."""
+    found = {one.profile.path: source(one.profile) for one in chosen if one.profile}
+    return tuple(found.values())
+
+
+# --- coverage, residue, adoption ------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Adoption:
+    """What a profile does for one incomplete scope.
+
+    ``none``: nothing answers, everything demanded is raced. ``covered``: the build stamps it all from the
+    profile, nothing is raced or written. ``partial``: ``entries`` go into the sidecar with ``notes`` in its
+    provenance, and ``residue`` alone is raced, by exact name.
+    """
+
+    kind: Literal["none", "covered", "partial"]
+    scope: str
+    cpu_class: str = ""
+    path: str = ""
+    entries: tuple[tuple[str, str], ...] = ()
+    residue: tuple[str, ...] = ()
+    why: tuple[tuple[str, str], ...] = ()  # (seat key, why it is in the residue)
+    notes: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def only(self) -> str:
+        """The race filter for the residue: exact names, so that `gemm` does not race `gemm_t` too."""
+        return ",".join(f"={key}" for key in self.residue)
+
+
+def demanded_families(manifest: Manifest, scope: Scope) -> tuple[Family, ...]:
+    """The families whose seats a scope demands: all of its own but the pinned ones, manifest order."""
+    names = frozenset(scope.families)
+    return tuple(family for family in manifest.families if family.name in names and not family.pin)
+
+
+def unlocked_row(family: Family, profile: Profile, here: resolve.Here) -> str:
+    """A row that this box can run and the boxes that raced could not, "" when there is none."""
+    for row in family.rows:
+        able = row.requires and not resolve.why_not(family, row.suffix, here)
+        if able and not features.requires_ok(row.requires, profile.features):
+            return row.suffix
+    return ""
+
+
+def _left_over(
+    family: Family, profile: Profile, offer: resolve.Source, here: resolve.Here
+) -> tuple[bool, str]:
+    """(the profile holds no answer, why the family is raced all the same); an empty text: it is covered."""
+    if not resolve.answers(family, offer):
+        return True, "the profile does not name it"
+    if refused := resolve.objection(family, offer, here):
+        return False, refused
+    if row := unlocked_row(family, profile, here):
+        return False, f"this box can run {row}, which the profile's box could not"
+    return False, ""
+
+
+def adoption(
+    manifest: Manifest,
+    scope: Scope,
+    chosen: tuple[Chosen, ...],
+    here: resolve.Here,
+    fresh: Mapping[str, str],
+) -> Adoption:
+    """What the profiles of an app's scopes do for one of them.
+
+    ``chosen``: every scope's walk, in app order. ``fresh``: the sidecar's fresh entries; a family measured
+    here is left alone. The residue lists families that no profile names, then those whose answer this box
+    cannot use or can beat, in manifest order; a family is raced with all its seats. Residue is not adopted:
+    an interrupted race must leave it missing, not answered by a class default.
+    """
+    open_families = tuple(
+        family
+        for family in demanded_families(manifest, scope)
+        if not all(fresh.get(seat.key) for seat in family.seats)
+    )
+    profiles = tuple(one.profile for one in chosen if one.profile)
+    if scope.defaults is None or not profiles:
+        return Adoption("none", scope.name)
+    offers = {profile.path: source(profile) for profile in profiles}
+    missing: list[str] = []
+    beaten: list[str] = []
+    why: list[tuple[str, str]] = []
+    entries: dict[str, str] = {}
+    used: dict[str, Profile] = {}
+    for family in open_families:
+        profile = next((one for one in profiles if resolve.answers(family, offers[one.path])), profiles[0])
+        absent, reason = _left_over(family, profile, offers[profile.path], here)
+        keys = tuple(seat.key for seat in family.seats)
+        if reason:
+            (missing if absent else beaten).extend(keys)
+            why.extend((key, reason) for key in keys)
+            continue
+        used[profile.path] = profile
+        names = (*keys, *resolve.companion_keys(family))
+        entries.update((name, profile.kernels[name]) for name in names if profile.kernels.get(name))
+    residue = (*missing, *beaten)
+    if not used:
+        return Adoption("none", scope.name, residue=residue, why=tuple(why))
+    own = next((one.profile for one in chosen if one.scope == scope.name and one.profile), None)
+    main = own if own is not None and own.path in used else next(iter(used.values()))
+    notes = {"adopted_profile": main.cpu_class}
+    if scope.version_key:
+        notes[scope.version_key] = scope.version
+    kept = tuple((key, value) for key, value in entries.items() if not fresh.get(key))
+    return Adoption(
+        "partial" if residue else "covered",
+        scope.name,
+        main.cpu_class,
+        main.path,
+        kept,
+        residue,
+        tuple(why),
+        tuple(notes.items()) if residue else (),
+    )
+
+
+def covered_message(adoption: Adoption) -> str:
+    """The one line a covered scope prints."""
+    count = len(adoption.entries)
+    return f"scope {adoption.scope} is covered by the {adoption.cpu_class} profile ({count} entries)"
+
+
+def partial_message(adoption: Adoption) -> str:
+    return (
+        f"scope {adoption.scope} adopts {len(adoption.entries)} entries of the {adoption.cpu_class} profile; "
+        f"{len(adoption.residue)} to race: {', '.join(adoption.residue)}"
+    )
