@@ -278,12 +278,6 @@ def adoption(
     )
 
 
-def covered_message(adoption: Adoption) -> str:
-    """The one line a covered scope prints."""
-    count = len(adoption.entries)
-    return f"scope {adoption.scope} is covered by the {adoption.cpu_class} profile ({count} entries)"
-
-
 def partial_message(adoption: Adoption) -> str:
     return (
         f"scope {adoption.scope} adopts {len(adoption.entries)} entries of the {adoption.cpu_class} profile; "

@@ -1,0 +1,238 @@
+"""Class profiles: the walk down the ladder, coverage, what is left to race, adoption."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from small_manifest import AVX2_BOX, PLAIN_BOX, ROOT, WIDE_BOX, companion, family, manifest, row
+
+from tunebuild import profiles
+from tunebuild.model import App, Box, Manifest, Scope
+from tunebuild.profiles import Adoption, Chosen, Profile, Unusable, choose, parse
+from tunebuild.resolve import Here, resolve
+
+SCOPE = Scope("demo", "blas", (), ("f",), defaults=ROOT / "profiles")
+PINNED = replace(SCOPE, version_key="kernels_version", version="3")
+AVX2 = "avx2;f16c;fma;sse4.2"
+
+
+def content(kernels: object, **provenance: object) -> bytes:
+    return json.dumps({"kernels": kernels, "provenance": provenance}).encode()
+
+
+def walk(scope: Scope, *files: bytes | None) -> Chosen:
+    classes = ("x86-vnni512", "x86-vnni256", "x86-avx2", "x86-base")
+    return choose(
+        scope, tuple((name, Path(f"p/{name}.json"), data) for name, data in zip(classes, files, strict=False))
+    )
+
+
+def profile(kernels: Mapping[str, str], features: str = AVX2, cpu_class: str = "x86-avx2") -> Profile:
+    return Profile(f"p/{cpu_class}.json", cpu_class, kernels, {"features": features}, {})
+
+
+# --- the walk -------------------------------------------------------------------------------------
+
+
+def test_ladder_paths_name_every_rung_present_or_not() -> None:
+    whole = manifest(family())
+    assert [path.name for path in profiles.ladder_paths(whole, whole.apps[0], WIDE_BOX)] == [
+        "x86-vnni512.tune-defaults.json",
+        "x86-vnni256.tune-defaults.json",
+        "x86-avx2.tune-defaults.json",
+        "x86-base.tune-defaults.json",
+    ]
+
+
+def test_scope_without_defaults_has_no_rung() -> None:
+    assert profiles.rungs(replace(SCOPE, defaults=None), AVX2_BOX) == ()
+
+
+def test_app_depends_on_the_profiles_of_its_own_scopes_only() -> None:
+    other = Scope("other", "misc", (), (), defaults=ROOT / "elsewhere")
+    app = App("tool", "exe", ("demo",))
+    whole = manifest(family(), scopes=(SCOPE, other), apps=(app,))
+    assert {path.parent for path in profiles.ladder_paths(whole, app, PLAIN_BOX)} == {ROOT / "profiles"}
+
+
+def test_own_class_is_taken_first_and_files_are_never_mixed() -> None:
+    chosen = walk(SCOPE, content({"f": "a"}), content({"f": "b", "g": "b"}))
+    assert chosen.profile is not None
+    assert (chosen.profile.cpu_class, chosen.profile.kernels) == ("x86-vnni512", {"f": "a"})
+
+
+def test_only_a_lower_rung_exists_and_answers() -> None:
+    chosen = walk(SCOPE, None, None, content({"f": "a"}))
+    assert chosen.profile is not None
+    assert (chosen.profile.cpu_class, chosen.skipped) == ("x86-avx2", ())
+
+
+@pytest.mark.parametrize(
+    ("bad", "why"),
+    [
+        (b"{", "it is not JSON"),
+        (b"\xff\xfe", "it is not JSON"),
+        (b"[1]", "it is not a JSON object"),
+        (b"[" * 100_000, "it is not JSON"),
+        (b" " * (profiles.MAX_BYTES + 1), "more than"),
+    ],
+)
+def test_unreadable_profile_is_passed_over_with_its_reason(bad: bytes, why: str) -> None:
+    chosen = walk(SCOPE, bad, content({"f": "a"}))
+    assert chosen.profile is not None and chosen.profile.cpu_class == "x86-vnni256"
+    assert why in chosen.skipped[0][1]
+
+
+@pytest.mark.parametrize(
+    ("recorded", "serves"),
+    [("3", True), (3, True), (3.0, True), ("2", False), (2, False), (None, False), (True, False)],
+)
+def test_version_pin_compares_text_and_numbers_alike(recorded: object, serves: bool) -> None:
+    provenance = {} if recorded is None else {"kernels_version": recorded}
+    chosen = walk(PINNED, content({"f": "a"}, **provenance), content({"f": "b"}, kernels_version="3"))
+    assert chosen.profile is not None
+    assert chosen.profile.cpu_class == ("x86-vnni512" if serves else "x86-vnni256")
+
+
+def test_skipped_version_names_recorded_and_expected() -> None:
+    chosen = walk(PINNED, content({"f": "a"}, kernels_version=2))
+    assert chosen.profile is None
+    assert chosen.skipped == (("p/x86-vnni512.json", "it has kernels_version 2, this tree has 3"),)
+
+
+@pytest.mark.parametrize("kernels", [{}, {"f": 7}, {"f": ""}, [], None])
+def test_profile_without_winners_ends_the_walk(kernels: object) -> None:
+    chosen = walk(SCOPE, content(kernels), content({"f": "a"}))
+    assert (chosen.profile, chosen.skipped[0][1]) == (None, "it names no winner")
+
+
+def test_non_string_winners_and_non_scalar_provenance_are_ignored() -> None:
+    read = parse("p", "x86-avx2", content({"f": "a", "g": 1}, features=AVX2, odd=[1], flag=True))
+    assert not isinstance(read, Unusable)
+    assert (read.kernels, read.provenance) == ({"f": "a"}, {"features": AVX2})
+
+
+# --- coverage and residue -------------------------------------------------------------------------
+
+
+def adopt(
+    whole: Manifest,
+    found: Profile | None,
+    box: Box = AVX2_BOX,
+    fresh: Mapping[str, str] | None = None,
+    ineligible: Mapping[tuple[str, str], str] | None = None,
+) -> Adoption:
+    scope = whole.scopes[0]
+    here = Here.of(box, ineligible=ineligible)
+    return profiles.adoption(whole, scope, (Chosen(scope.name, found),), here, fresh or {})
+
+
+def test_profile_with_every_winner_covers_and_writes_no_notes() -> None:
+    done = adopt(manifest(family("f"), family("g")), profile({"f": "a", "g": "a"}))
+    assert (done.kind, done.cpu_class, done.residue, done.notes) == ("covered", "x86-avx2", (), ())
+    assert done.entries == (("f", "a"), ("g", "a"))
+
+
+def test_no_profile_adopts_nothing() -> None:
+    assert adopt(manifest(family()), None).kind == "none"
+
+
+def test_family_the_profile_does_not_name_is_the_residue() -> None:
+    done = adopt(manifest(family("f"), family("g")), profile({"f": "a"}))
+    assert (done.kind, done.residue, done.only) == ("partial", ("g",), "=g")
+    assert done.entries == (("f", "a"),)
+    assert done.notes == (("adopted_profile", "x86-avx2"),)
+
+
+def test_partial_adoption_stamps_the_version_of_the_scope() -> None:
+    whole = manifest(family("f"), family("g"), scopes=(replace(PINNED, families=("f", "g")),))
+    assert dict(adopt(whole, profile({"f": "a"})).notes) == {
+        "adopted_profile": "x86-avx2",
+        "kernels_version": "3",
+    }
+
+
+def test_row_that_the_donor_could_not_run_unlocks_its_family() -> None:
+    done = adopt(
+        manifest(family("f"), family("g", rows=(row("a"),))), profile({"f": "a", "g": "a"}), WIDE_BOX
+    )
+    assert (done.kind, done.residue) == ("partial", ("f",))
+    assert done.why == (("f", "this box can run b, which the profile's box could not"),)
+
+
+def test_row_that_needs_an_absent_toolchain_unlocks_nothing() -> None:
+    whole = manifest(family("f"))
+    done = adopt(whole, profile({"f": "a"}), WIDE_BOX, ineligible={("f", "b"): "no clang"})
+    assert done.kind == "covered"
+
+
+def test_profile_without_recorded_features_unlocks_every_gated_row() -> None:
+    gated = family("f", rows=(row("a"), row("b", "avx2")))
+    assert adopt(
+        manifest(gated, family("g", rows=(row("a"),))), profile({"f": "a", "g": "a"}, "")
+    ).residue == ("f",)
+
+
+def test_alternatives_are_judged_over_the_recorded_features() -> None:
+    whole = manifest(family("f", rows=(row("a"), row("b", "avx2|avx512f"))))
+    assert adopt(whole, profile({"f": "a"}), WIDE_BOX).kind == "covered"
+
+
+@pytest.mark.parametrize(
+    ("winner", "why"),
+    [
+        ("b", "the profile x86-avx2.json names b for f, which needs avx512f"),
+        ("gone", "the profile x86-avx2.json names gone for f, which is no row of this grid"),
+    ],
+)
+def test_winner_this_box_cannot_use_is_raced_and_not_adopted(winner: str, why: str) -> None:
+    done = adopt(manifest(family("f"), family("g")), profile({"f": winner, "g": "a"}))
+    assert (done.residue, done.entries) == (("f",), (("g", "a"),))
+    assert done.why == (("f", why),)
+
+
+def test_missing_names_come_before_unlocked_families_without_repeats() -> None:
+    whole = manifest(family("f"), family("g"), family("h"), family("k", rows=(row("a"),)))
+    assert adopt(whole, profile({"f": "a", "h": "a", "k": "a"}), WIDE_BOX).residue == ("g", "f", "h")
+
+
+def test_residue_holds_every_seat_of_a_family() -> None:
+    whole = manifest(family("f", seats=("small", "large")), family("g"))
+    assert adopt(whole, profile({"f.small": "a", "g": "a"})).residue == ("f.small", "f.large")
+
+
+def test_pinned_family_is_no_residue() -> None:
+    assert adopt(manifest(family("f", pin="a"), family("g")), profile({"g": "a"})).kind == "covered"
+
+
+def test_family_measured_here_is_neither_adopted_nor_raced() -> None:
+    done = adopt(manifest(family("f"), family("g")), profile({"f": "a", "g": "a"}), WIDE_BOX, {"f": "b"})
+    assert (done.residue, dict(done.entries)) == (("g",), {})
+    done = adopt(manifest(family("f"), family("g")), profile({"f": "a", "g": "a"}), fresh={"f": "a"})
+    assert (done.kind, done.entries) == ("covered", (("g", "a"),))
+
+
+def test_companions_own_row_travels_with_its_family() -> None:
+    whole = manifest(family("f", companions=(companion("f_v", own_seat=True),)), family("g"))
+    assert adopt(whole, profile({"f": "a", "f_v": "a", "unrelated": "x"})).entries == (
+        ("f", "a"),
+        ("f_v", "a"),
+    )
+
+
+def test_nothing_usable_in_the_profile_is_a_full_race() -> None:
+    assert adopt(manifest(family("f")), profile({"f": "a"}), WIDE_BOX).kind == "none"
+
+
+@pytest.mark.parametrize("box", [PLAIN_BOX, AVX2_BOX, WIDE_BOX])
+@pytest.mark.parametrize("winner", ["a", "b", "gone", "reference", ""])
+def test_covered_means_that_the_stamp_comes_from_the_profile(box: Box, winner: str) -> None:
+    whole = manifest(family("f"))
+    found = profile({"f": winner}, ";".join(sorted(box.features)))
+    covered = adopt(whole, found, box).kind == "covered"
+    stamped = resolve(whole, whole.apps[0], profiles=(profiles.source(found),), here=Here.of(box))
+    assert covered == bool(stamped.seats[0].path)
