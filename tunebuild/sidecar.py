@@ -1,0 +1,109 @@
+"""The sidecar on disk: where it is, one reader, one write.
+
+`read` never raises for what a file holds and never moves a file. `save` is the only writer: under a lock it
+reads again, merges, and replaces the file whole. What a document means is `document`'s, `verdict`'s and
+`upsert`'s business.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+import time
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+
+from tunebuild import emit
+from tunebuild.document import MAX_BYTES, Built, Document, Unreadable, parse, render
+from tunebuild.model import Box
+from tunebuild.upsert import Change, Merged, Writer, merge
+
+MANIFEST_VARIABLE = "TUNEBUILD_MANIFEST"
+SUFFIX = ".tune.json"
+
+
+def location(app_root: Path, app_name: str, environ: Mapping[str, str] = os.environ) -> Path:
+    """The sidecar of an app: the environment's path verbatim, else `<app>.tune.json` in its folder."""
+    explicit = environ.get(MANIFEST_VARIABLE, "")
+    return Path(explicit) if explicit else app_root / f"{stem(app_name)}{SUFFIX}"
+
+
+def stem(app: str) -> str:
+    """The app's name without one trailing `.exe` or `.py`: `demo`, `demo.exe`, `demo.py` share one file."""
+    for ending in (".exe", ".py"):
+        if app.endswith(ending) and app != ending:
+            return app.removesuffix(ending)
+    return app
+
+
+def read(path: Path) -> Document | Unreadable | None:
+    """The document, why it is unreadable, or None when there is no file."""
+    try:
+        # Not blocking, so that a pipe of that name cannot hold a build.
+        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NONBLOCK", 0))
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (OSError, ValueError) as error:
+        return Unreadable(f"cannot be read: {_words(error)}")
+    with os.fdopen(handle, "rb") as stream:
+        status = os.fstat(handle)
+        if not stat.S_ISREG(status.st_mode):
+            return Unreadable("not a regular file")
+        try:
+            data = stream.read(MAX_BYTES + 1)
+        except OSError as error:
+            return Unreadable(f"cannot be read: {_words(error)}")
+    return parse(data, mtime_s=status.st_mtime_ns // 1_000_000_000)
+
+
+def save(
+    path: Path,
+    change: Change,
+    *,
+    box: Box,
+    built_now: Mapping[str, Built] | None = None,
+    binary: str = "",
+    binary_s: int | None = None,
+    now: datetime | None = None,
+    environ: Mapping[str, str] = os.environ,
+) -> Merged:
+    """Record ``change``: lock, read again, merge, write whole, fsync. Returns what was written and thrown away.
+
+    ``built_now`` and ``binary_s`` are those of `verdict`: they decide whether the old file still counts.
+    Records the machine's own features, never forced ones. Raises `WorkFailed` when the folder cannot be
+    written, with the old file untouched.
+    """
+    written = (now or datetime.now(UTC)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    writer = Writer(box, written, abbreviated(binary, environ))
+    with emit.locked(path, wait_message=f"waiting for {path.name}"):
+        _sweep(path)
+        merged = merge(read(path), change, writer, built_now=built_now, binary_s=binary_s)
+        emit.write_durable(path, render(merged.document))
+    return merged
+
+
+def abbreviated(path: str, environ: Mapping[str, str] = os.environ) -> str:
+    """``path`` with the home folder as `~`, so that no file names a person."""
+    home = (environ.get("HOME") or environ.get("USERPROFILE") or "").rstrip("/\\")
+    if home and (path == home or path.startswith((f"{home}/", f"{home}\\"))):
+        return f"~{path[len(home) :]}"
+    return path
+
+
+def _sweep(path: Path) -> None:
+    """Remove what killed writers of this very file left behind, once it is an hour old."""
+    target = Path(os.path.realpath(path))
+    for leftover in target.parent.glob(f".{_escaped(target.name)}.*.tmp"):
+        with contextlib.suppress(OSError):
+            if time.time() - leftover.stat().st_mtime > emit.STALE_TEMPORARY_S:
+                leftover.unlink()
+
+
+def _escaped(name: str) -> str:
+    return "".join(f"[{char}]" if char in "*?[" else char for char in name)
+
+
+def _words(error: Exception) -> str:
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)

@@ -1,0 +1,238 @@
+"""Is a recorded winner still true, and if not, why not. Decides only: the caller reads and knows the tree.
+
+Order of reasons: those of the whole file (`absent`, `unreadable`, `stale_binary` of all, `foreign_box`), then
+`version`, `stale_binary` with the names and inputs that changed, `missing`. `fresh_entries` and `verdict`
+share every test, so what is stamped and what is judged complete cannot disagree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from tunebuild.document import INPUTS, Built, Document, Json, Unreadable
+from tunebuild.features import BY_NAME, FIRST_TABLE, fingerprint_difference
+from tunebuild.identity import match_key
+from tunebuild.model import Box, Reason, Verdict
+
+VERSION_TOKEN = "@version:"
+Found = Document | Unreadable | None
+_BOX_ENTRIES = 6  # names listed before "and N more"
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """What a scope wants answered: seat keys in order, and ``pins`` of (provenance key, expected text)."""
+
+    keys: tuple[str, ...] = ()
+    pins: tuple[tuple[str, str], ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.keys or self.pins)
+
+
+def parse_demand(text: str) -> Demand:
+    """A `;`-joined demand; `@version:KEY=VALUE` pins, and such a token without `=` asks for nothing."""
+    parts = [part for part in text.split(";") if part]
+    tokens = (part.removeprefix(VERSION_TOKEN) for part in parts if part.startswith("@"))
+    pins = tuple((key, value) for key, equals, value in (t.partition("=") for t in tokens) if equals)
+    return Demand(tuple(part for part in parts if not part.startswith("@")), pins)
+
+
+def demand_text(demand: Demand) -> str:
+    return ";".join((*demand.keys, *(f"{VERSION_TOKEN}{key}={value}" for key, value in demand.pins)))
+
+
+# --- the judgement --------------------------------------------------------------------------------
+
+
+def verdict(
+    found: Found,
+    demand: Demand,
+    *,
+    box: Box,
+    path: str,
+    built_now: Mapping[str, Built] | None = None,
+    binary_s: int | None = None,
+) -> Verdict:
+    """Judge one sidecar for one demand.
+
+    ``built_now``: the tree's digests by seat key; a seat that it lacks is not judged by content.
+    ``binary_s``: the time of the stamp file or the released executable, whole seconds, None for none.
+    """
+    if not demand:
+        return Verdict("none")
+    whole = whole_file(found, box=box, path=path, built_now=built_now, binary_s=binary_s)
+    if whole.reason != "none" or not isinstance(found, Document):
+        return Verdict(whole.reason, whole.detail, missing=demand.keys)
+    changed = {
+        key: what
+        for key in demand.keys
+        if key in found.kernels and (what := changes(found, key, built_now or {}, binary_s))
+    }
+    missing = tuple(key for key in demand.keys if key not in found.kernels)
+    if pin := _broken_pin(found, demand):
+        return Verdict("version", pin, missing=missing, stale=tuple(changed))
+    if changed:
+        return Verdict("stale_binary", _changed_words(changed), missing=missing, stale=tuple(changed))
+    if missing:
+        return Verdict("missing", ";".join(missing), missing=missing)
+    return Verdict("none")
+
+
+def whole_file(
+    found: Found,
+    *,
+    box: Box,
+    path: str = "",
+    built_now: Mapping[str, Built] | None = None,
+    binary_s: int | None = None,
+) -> Verdict:
+    """The reason why nothing in this file counts, "none" when some of it may. A write resets such a file."""
+    if found is None:
+        return Verdict("absent", path or "no sidecar")
+    if isinstance(found, Unreadable):
+        return Verdict("unreadable", f"{path}: {found.why}" if path else found.why)
+    reason, detail = _stale_whole(found, built_now or {}, binary_s) or _foreign(found, box) or ("none", "")
+    return Verdict(reason, detail)
+
+
+def fresh_entries(
+    found: Found,
+    *,
+    box: Box,
+    built_now: Mapping[str, Built] | None = None,
+    binary_s: int | None = None,
+) -> dict[str, str]:
+    """The winners that may be stamped: of a file that counts, not stale, not empty."""
+    whole = whole_file(found, box=box, built_now=built_now, binary_s=binary_s)
+    if whole.reason != "none" or not isinstance(found, Document):
+        return {}
+    return {
+        key: suffix
+        for key, suffix in found.kernels.items()
+        if suffix and not changes(found, key, built_now or {}, binary_s)
+    }
+
+
+def unsatisfied(found: Found, demand: Demand, judged: Verdict) -> tuple[str, ...]:
+    """The elements of a demand that ``judged`` leaves open, verbatim, a broken pin last."""
+    pins = tuple(f"{VERSION_TOKEN}{key}={value}" for key, value in demand.pins)
+    if judged.complete:
+        return ()
+    if judged.reason in ("absent", "unreadable", "foreign_box") or not isinstance(found, Document):
+        return (*demand.keys, *pins)
+    broken = (pin for pin in demand.pins if _text(found.provenance.get(pin[0])) != pin[1])
+    open_pins = tuple(f"{VERSION_TOKEN}{key}={value}" for key, value in broken)
+    gone = frozenset((*judged.missing, *judged.stale))
+    return (*(key for key in demand.keys if key in gone), *open_pins)
+
+
+# --- staleness ------------------------------------------------------------------------------------
+
+
+def changes(
+    document: Document, key: str, built_now: Mapping[str, Built], binary_s: int | None
+) -> tuple[str, ...]:
+    """Which inputs of one seat differ from those it was measured with: "source", "header vec.h", …
+
+    Only inputs that both sides know are compared. A seat without digests is judged by time.
+    """
+    now = built_now.get(key)
+    then = document.built.get(key, {})
+    if not any(name in then for name in INPUTS):
+        older = binary_s is not None and bool(document.mtime_s) and document.mtime_s < binary_s
+        return ("time",) if older else ()
+    if now is None:
+        return ()
+    differing = (name for name in INPUTS if name in then and name in now and then[name] != now[name])
+    return tuple(word for name in differing for word in _input_words(name, then[name], now[name]))
+
+
+def _input_words(name: str, then: Json, now: Json) -> tuple[str, ...]:
+    if isinstance(then, dict) and isinstance(now, dict):
+        single = name.removesuffix("s")
+        return tuple(f"{single} {k}" for k in sorted({*then, *now}) if then.get(k) != now.get(k)) or (name,)
+    readable = isinstance(then, str) and isinstance(now, str) and " " in then and " " in now
+    return (f"{name}: {then} -> {now}",) if readable else (name,)
+
+
+def _stale_whole(
+    document: Document, built_now: Mapping[str, Built], binary_s: int | None
+) -> tuple[Reason, str] | None:
+    """Without digests: older than the binary. With them: none is of today's compilers or protocol."""
+    digests = [entry for entry in document.built.values() if any(name in entry for name in INPUTS)]
+    if not digests:
+        if binary_s is None or not document.mtime_s or document.mtime_s >= binary_s:
+            return None
+        times = f"the sidecar is of {_date(document.mtime_s)}, the binary of {_date(binary_s)}"
+        return "stale_binary", f"{times}: its winners were measured on older code"
+    if any(key not in document.built for key in document.kernels):
+        return None
+    for name in ("compiler", "protocol"):
+        then = [entry.get(name) for entry in digests]
+        now = [entry[name] for entry in built_now.values() if name in entry]
+        if now and None not in then and not any(value in now for value in then):
+            words = _input_words(name, then[0], now[0])
+            return "stale_binary", f"every entry was measured with another {name} ({words[0]})"
+    return None
+
+
+def _foreign(document: Document, box: Box) -> tuple[Reason, str] | None:
+    claimed = document.box
+    if not claimed:
+        return "unreadable", "the file names no box"
+    if match_key(claimed) != match_key(box.identity):
+        return "foreign_box", f"measured on {claimed}, this is {box.identity}"
+    recorded = document.provenance.get("features")
+    if document.provenance.get("applied_box") or not isinstance(recorded, str) or not recorded:
+        return None
+    known = document.provenance.get("features_known", FIRST_TABLE)
+    held = known if type(known) is int and 0 <= known <= len(BY_NAME) else FIRST_TABLE
+    gone, new = fingerprint_difference(recorded, box.features, held)
+    if not gone and not new:
+        return None
+    words = (*(f"without {name}" for name in gone), *(f"with {name} besides" for name in new))
+    return "foreign_box", f"measured on {claimed} with other features: this is {box.identity} {_some(words)}"
+
+
+def _broken_pin(document: Document, demand: Demand) -> str:
+    for key, expected in demand.pins:
+        recorded = _text(document.provenance.get(key))
+        if recorded == expected:
+            continue
+        if key not in document.provenance:
+            return f"{key}: no such key recorded, expected {expected}"
+        return f"{key}: recorded {recorded}, expected {expected}"
+    return ""
+
+
+def _text(value: Json) -> str:
+    """A pin's recorded value as text: integers decimal, floats cut, anything else but a string empty."""
+    match value:
+        case str():
+            return value
+        case bool():
+            return ""
+        case int() | float():
+            return str(int(value))
+        case _:
+            return ""
+
+
+def _changed_words(changed: Mapping[str, tuple[str, ...]]) -> str:
+    """Seats that changed in the same way are named together."""
+    groups: dict[tuple[str, ...], list[str]] = {}
+    for key, what in changed.items():
+        groups.setdefault(what, []).append(key)
+    return "; ".join(f"{_some(tuple(keys))} ({', '.join(what)} changed)" for what, keys in groups.items())
+
+
+def _some(words: tuple[str, ...]) -> str:
+    shown = ", ".join(words[:_BOX_ENTRIES])
+    return f"{shown} and {len(words) - _BOX_ENTRIES} more" if len(words) > _BOX_ENTRIES else shown
+
+
+def _date(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
