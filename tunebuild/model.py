@@ -344,6 +344,7 @@ class Verdict:
     reason: Reason
     detail: str = ""
     missing: tuple[str, ...] = ()
+    stale: tuple[str, ...] = ()  # seats that are recorded, but measured with other inputs
 
     @property
     def complete(self) -> bool:
