@@ -69,7 +69,7 @@ def save(
     now: datetime | None = None,
     environ: Mapping[str, str] = os.environ,
 ) -> Merged:
-    """Record ``change``: lock, read again, merge, write whole, fsync. Returns what was written and thrown away.
+    """Record ``change``: lock, read again, merge, write whole, fsync. Returns what was written.
 
     ``built_now`` and ``binary_s`` are those of `verdict`: they decide whether the old file still counts.
     Records the machine's own features, never forced ones. Raises `WorkFailed` when the folder cannot be

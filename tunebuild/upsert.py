@@ -148,7 +148,11 @@ def _race(
         **{key: table for key, table in old.race.items() if not (change.origin and key in replaced)},
         **{key: table for key, table in change.race.items() if key in replaced or not change.origin},
     }
-    return {key: table for key, table in tables.items() if kernels.get(key) in (None, table.get("winner", kernels.get(key)))}
+    return {key: table for key, table in tables.items() if _agrees(table.get("winner"), kernels.get(key))}
+
+
+def _agrees(raced: Json, recorded: str | None) -> bool:
+    return raced is None or recorded is None or raced == recorded
 
 
 def _provenance(old: Document, new: Document, change: Change, writer: Writer) -> dict[str, Json]:
