@@ -17,6 +17,7 @@ from typing import Literal, get_args
 from tunebuild.errors import Refused, UsageError
 from tunebuild.model import App, Manifest, Mode, Policy, Scope, Verdict
 from tunebuild.profiles import Adoption, demanded_families
+from tunebuild.verdict import Demand
 
 TUNING_SCOPE = "tunebuild: tuning scope"
 RESTART_MARKER = "tunebuild: restart to apply the winners"
@@ -118,9 +119,10 @@ class ScopeState:
         return self.verdict.complete or self.covered
 
 
-def demand(manifest: Manifest, scope: Scope) -> tuple[str, ...]:
-    """The seat keys that a sidecar must hold for this scope, manifest order; companions never count."""
-    return tuple(seat.key for family in demanded_families(manifest, scope) for seat in family.seats)
+def demand(manifest: Manifest, scope: Scope) -> Demand:
+    """What a sidecar must hold for this scope: seat keys in manifest order, no companion, and its version."""
+    keys = tuple(seat.key for family in demanded_families(manifest, scope) for seat in family.seats)
+    return Demand(keys, ((scope.version_key, scope.version),) if scope.version_key else ())
 
 
 def mint_command(manifest: Manifest, app: App, scope: Scope) -> str:

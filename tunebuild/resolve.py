@@ -212,6 +212,12 @@ def app_scopes(manifest: Manifest, app: App) -> tuple[Scope, ...]:
     return tuple(by_name[name] for name in app.scopes)
 
 
+def app_families(manifest: Manifest, app: App) -> tuple[Family, ...]:
+    """The families stamped into an app: those of its scopes, and those in no scope at all."""
+    elsewhere = {name for scope in manifest.scopes if scope.name not in app.scopes for name in scope.families}
+    return tuple(family for family in manifest.families if family.name not in elsewhere)
+
+
 def scope_names(manifest: Manifest, app: App) -> dict[str, str]:
     """The app's scope of each family that one of them demands, by family name."""
     named: dict[str, str] = {}
@@ -260,14 +266,14 @@ def resolve(
     if inert(policy, mode, frozen):
         seats = (
             Stamp(seat.key, family.name, seat.name, REFERENCE, "reference", "", scopes.get(family.name, ""))
-            for family in manifest.families
+            for family in app_families(manifest, app)
             for seat in family.seats
         )
         return Stamps(app.name, tuple(seats))
     sources = (sidecar, *profiles) if sidecar else profiles
     stamps: list[Stamp] = []
     companions: list[tuple[str, str]] = []
-    for family in manifest.families:
+    for family in app_families(manifest, app):
         answer = resolve_family(family, sources, here)
         scope = scopes.get(family.name, "")
         stamps.extend(_stamp(family, index, answer, here, scope) for index in range(len(family.seats)))

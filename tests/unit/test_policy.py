@@ -12,6 +12,7 @@ from tunebuild.errors import Refused, UsageError
 from tunebuild.model import App, Manifest, Policy, Scope, Verdict
 from tunebuild.policy import Effective, ScopeState, Start, at_build, at_start, effective, selected
 from tunebuild.profiles import Adoption
+from tunebuild.verdict import Demand
 
 SCOPE = Scope("blas", "blas", (), ("f",), defaults=ROOT / "profiles")
 COMPLETE = Verdict("none")
@@ -102,7 +103,9 @@ def test_rail_is_off_in_frozen_builds_then_in_grid_modes_then_under_an_explicit_
 
 def test_demand_lists_every_seat_of_the_scopes_unpinned_families() -> None:
     whole = manifest(family("f"), family("g", pin="a"), family("h", seats=("small", "large")))
-    assert policy.demand(whole, whole.scopes[0]) == ("f", "h.small", "h.large")
+    assert policy.demand(whole, whole.scopes[0]) == Demand(("f", "h.small", "h.large"))
+    pinned = replace(whole.scopes[0], version_key="kernels_version", version="3")
+    assert policy.demand(whole, pinned).pins == (("kernels_version", "3"),)
 
 
 # --- at build -------------------------------------------------------------------------------------

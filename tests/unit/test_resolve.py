@@ -308,11 +308,9 @@ def test_first_scope_whose_profile_answers_wins_with_its_true_file() -> None:
     assert [(s.suffix, s.path) for s in found.seats] == [("a", "one/p.json"), ("a", "two/p.json")]
 
 
-def test_scope_column_names_the_covering_scope_of_the_apps_own() -> None:
+def test_app_stamps_the_families_of_its_scopes_and_of_none_with_the_scope_that_covers_them() -> None:
     scopes = (Scope("s", "blas", ("quant",), ("f", "q")), Scope("t", "misc", (), ("m",)))
     app = App("tool", "exe", ("s",))
-    whole = manifest(
-        family("f"), family("q", module="quant"), family("m", module="misc"), scopes=scopes, apps=(app,)
-    )
-    found = resolve(whole, app, here=Here.of(AVX2_BOX))
-    assert [(s.family, s.scope) for s in found.seats] == [("f", "s"), ("q", "s"), ("m", "")]
+    families = (family("f"), family("q", module="quant"), family("m", module="misc"), family("n", module="x"))
+    found = resolve(manifest(*families, scopes=scopes, apps=(app,)), app, here=Here.of(AVX2_BOX))
+    assert [(s.family, s.scope) for s in found.seats] == [("f", "s"), ("q", "s"), ("n", "")]
