@@ -84,6 +84,11 @@ TB_INLINE vf32 vf32_ldexp(vf32 a, vf32 n)
     return _mm256_mul_ps(_mm256_mul_ps(a, first), second);
 }
 
+TB_INLINE vf32 vf32_shl23(vf32 a)
+{
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(a), 23));
+}
+
 TB_INLINE float vf32_sum(vf32 a)
 {
     __m128 s = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));

@@ -48,6 +48,7 @@ TB_INLINE vf32 vf32_round(vf32 a)
 }
 
 TB_INLINE vi32 vf32_to_i32(vf32 a) { return _mm512_cvtps_epi32(a); }
+#define VF32_LDEXP_IS_ONE_INSTRUCTION 1
 TB_INLINE vf32 vf32_ldexp(vf32 a, vf32 n) { return _mm512_scalef_ps(a, n); }
 
 TB_INLINE float vf32_sum(vf32 a) { return _mm512_reduce_add_ps(a); }

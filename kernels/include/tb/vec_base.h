@@ -88,6 +88,9 @@ TB_INLINE vf32 vf32_ldexp(vf32 a, vf32 n)
     return a * (vf32)((half + 127) << 23) * (vf32)((whole - half + 127) << 23);
 }
 
+/* The bits of a, shifted into the exponent. */
+TB_INLINE vf32 vf32_shl23(vf32 a) { return (vf32)((vi32)a << 23); }
+
 TB_INLINE float vf32_sum(vf32 a) { return (a[0] + a[2]) + (a[1] + a[3]); }
 
 TB_INLINE float vf32_hmax(vf32 a)

@@ -58,6 +58,8 @@ TB_INLINE vf32 vf32_ldexp(vf32 a, vf32 n)
     return vmulq_f32(vmulq_f32(a, first), second);
 }
 
+TB_INLINE vf32 vf32_shl23(vf32 a) { return vreinterpretq_f32_s32(vshlq_n_s32(vreinterpretq_s32_f32(a), 23)); }
+
 TB_INLINE float vf32_sum(vf32 a) { return vaddvq_f32(a); }
 TB_INLINE float vf32_hmax(vf32 a) { return vmaxnmvq_f32(a); }
 #endif
