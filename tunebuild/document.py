@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-Json: TypeAlias = "None | bool | int | float | str | list[Json] | dict[str, Json]"
+Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 Scalar: TypeAlias = str | int | float
 Built: TypeAlias = "Mapping[str, Json]"  # of one seat: digests by input, and who measured it
 

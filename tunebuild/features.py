@@ -274,7 +274,7 @@ CLASSES: tuple[str, ...] = tuple(name for name, _, _ in _CLASSES)
 
 
 def canonical_arch(arch: str) -> str:
-    """"x86_64" and "aarch64" for the several names systems have for them; others in lower case."""
+    """One name for the several that systems have: "x86_64", "aarch64"; others in lower case."""
     lowered = arch.lower()
     return {"amd64": X86, "x86-64": X86, "x64": X86, "arm64": ARM}.get(lowered, lowered)
 

@@ -157,13 +157,13 @@ def last_level_cache_bytes(cpus: Path = _CPUS) -> int:
 
 
 def parse_size(text: str) -> int:
-    """"512K", "32768K", "8M" → bytes; 0 for anything else."""
+    """Bytes of a size such as 512K, 32768K, 8M; 0 for anything else."""
     size = re.fullmatch(r"(\d+)([KMG]?)", text.strip())
     return int(size[1]) << {"": 0, "K": 10, "M": 20, "G": 30}[size[2]] if size else 0
 
 
 def parse_cpu_list(text: str) -> tuple[int, ...]:
-    """"0-3,8" → (0, 1, 2, 3, 8)."""
+    """The CPUs of a list such as 0-3,8."""
     spans = (part.partition("-") for part in text.strip().split(",") if part.strip())
     return tuple(cpu for low, _, high in spans for cpu in range(int(low), int(high or low) + 1))
 

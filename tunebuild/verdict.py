@@ -174,8 +174,9 @@ def _stale_whole(
         then = [entry.get(name) for entry in digests]
         now = [entry[name] for entry in built_now.values() if name in entry]
         if now and None not in then and not any(value in now for value in then):
-            words = _input_words(name, then[0], now[0])
-            return "stale_binary", f"every entry was measured with another {name} ({words[0]})"
+            (words,) = _input_words(name, then[0], now[0])[:1]
+            shown = f" ({words.removeprefix(f'{name}: ')})" if words != name else ""
+            return "stale_binary", f"every entry was measured with another {name}{shown}"
     return None
 
 

@@ -44,7 +44,10 @@ def test_name_that_no_table_has_fails_even_when_reported() -> None:
 NAMES = st.sampled_from([*f.BY_NAME, "nonsense", ""])
 
 
-@given(st.lists(st.lists(NAMES, min_size=1, max_size=3), max_size=4), st.sets(st.sampled_from(list(f.BY_NAME))))
+CONJUNCTS = st.lists(st.lists(NAMES, min_size=1, max_size=3), max_size=4)
+
+
+@given(CONJUNCTS, st.sets(st.sampled_from(list(f.BY_NAME))))
 def test_unmet_conjuncts_are_exactly_what_stands_between(conjuncts: list[list[str]], have: set[str]) -> None:
     expr = ",".join("|".join(names) for names in conjuncts)
     assert f.requires_ok(expr, have) is (f.unmet(expr, have) == ())
