@@ -1,0 +1,248 @@
+"""Records to text and JSON: what a person reads in 80 columns, what a program may rely on."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+from small_manifest import AVX2_BOX, ROOT, companion, family, manifest
+
+from tunebuild import report
+from tunebuild.model import Box, Check, Scope, Stamp, Stamps, Verdict
+from tunebuild.policy import ScopeState
+from tunebuild.profiles import Adoption
+from tunebuild.report import BoxFacts, Why
+
+SCOPE = Scope("blas", "blas", (), ("dot_f32", "gemm"), defaults=ROOT / "profiles")
+STAMPS = Stamps(
+    "demo",
+    (
+        Stamp("dot_f32", "dot_f32", "", "isa_avx2_u4", "manifest", "demo.tune.json", "blas"),
+        Stamp("gemm.large", "gemm", "large", "mr4", "profile", "x86-avx2.tune-defaults.json", "blas"),
+        Stamp(
+            "copy",
+            "copy",
+            "",
+            "nt",
+            "fallback",
+            "",
+            "",
+            "the sidecar names zmm for copy, which needs avx512f",
+        ),
+        Stamp("old", "old", "", "reference", "reference", ""),
+        Stamp("null", "null", "", "reference", "manifest", "demo.tune.json", "blas"),
+    ),
+)
+
+
+def state(verdict: Verdict, adoption: Adoption | None = None, command: str = "tunebuild mint") -> ScopeState:
+    return ScopeState(SCOPE, verdict, adoption or Adoption("none", "blas"), "demo.tune.json", command)
+
+
+MISSING = Verdict("missing", "copy;old")
+COVERED = Adoption("covered", "blas", "x86-avx2", entries=(("f", "a"),))
+
+
+def test_status_json_has_exactly_the_documented_shape() -> None:
+    document = report.status_json(STAMPS, (state(MISSING),))
+    assert list(document) == ["app", "families", "scopes"]
+    families = document["families"]
+    assert isinstance(families, list)
+    assert families[0] == {
+        "family": "dot_f32",
+        "scope": "blas",
+        "suffix": "isa_avx2_u4",
+        "source": "manifest",
+        "path": "demo.tune.json",
+    }
+    assert document["scopes"] == [
+        {"scope": "blas", "complete": False, "reason": "missing", "detail": "copy;old"}
+    ]
+    assert json.loads(json.dumps(document)) == document
+
+
+def test_status_json_says_reference_by_an_empty_suffix() -> None:
+    families = report.status_json(STAMPS, ())["families"]
+    assert isinstance(families, list)
+    words = [(row["suffix"], row["source"]) for row in families if isinstance(row, dict)]
+    assert words[3:] == [("", "reference"), ("", "manifest")]
+
+
+def test_status_json_of_a_covered_scope_is_incomplete_and_says_covered() -> None:
+    document = report.status_json(STAMPS, (state(Verdict("absent", "demo.tune.json"), COVERED),))
+    assert document["scopes"] == [
+        {
+            "scope": "blas",
+            "complete": False,
+            "reason": "absent",
+            "detail": "covered by the x86-avx2 profile; demo.tune.json",
+        }
+    ]
+
+
+def test_status_text_has_a_row_per_seat_a_note_and_a_verdict_per_scope() -> None:
+    text = report.status_text(STAMPS, (state(MISSING),), ungated={("copy", "nt")})
+    assert text == (
+        "demo: 3/5 kernels tuned for this box\n"
+        "  dot_f32     isa_avx2_u4  manifest   blas\n"
+        "  gemm.large  mr4          profile    blas\n"
+        "  copy        nt           fallback   -     ungated\n"
+        "  old         reference    reference  -\n"
+        "  null        reference    manifest   blas\n"
+        "  copy: the sidecar names zmm for copy, which needs avx512f\n"
+        "scope blas: missing (copy;old)\n"
+        "  run `tunebuild mint`\n"
+    )
+
+
+def test_status_text_of_complete_and_covered_scopes_asks_for_nothing() -> None:
+    text = report.status_text(STAMPS, (state(Verdict("none")), state(MISSING, COVERED)))
+    assert text.endswith("scope blas: complete\nscope blas: covered by the x86-avx2 profile\n")
+
+
+def test_status_text_names_the_residue_of_a_partial_profile() -> None:
+    partial = Adoption("partial", "blas", "x86-avx2", residue=("f", "g"))
+    assert "the x86-avx2 profile leaves to race: f, g" in report.status_text(
+        STAMPS, (state(MISSING, partial),)
+    )
+
+
+def test_status_text_without_tuner_asks_for_the_sidecar_by_hand() -> None:
+    text = report.status_text(STAMPS, (state(MISSING, command=""),))
+    assert "write its winners into demo.tune.json by hand" in text
+
+
+def test_status_text_is_ascii_and_within_80_columns() -> None:
+    long = Verdict("foreign_box", "measured on linux|x86_64||6.1.0-18-amd64|Ørsted CPU " + "w " * 80)
+    text = report.status_text(STAMPS, (state(long),))
+    assert text.isascii()
+    assert max(len(line) for line in text.splitlines()) <= 80
+
+
+def test_colour_changes_no_character_that_is_seen() -> None:
+    import re
+
+    plain, bright = (report.status_text(STAMPS, (state(MISSING),), colour=on) for on in (False, True))
+    assert "\x1b[32mmanifest" in bright
+    assert re.sub(r"\x1b\[\d+m", "", bright) == plain
+
+
+def test_log_counts_measured_rows_and_hints_where_some_are_open() -> None:
+    assert report.log_lines(STAMPS) == (
+        "demo: tune status (3/5 kernels tuned for this box):",
+        "  dot_f32: isa_avx2_u4 (manifest)",
+        "  gemm.large: mr4 (profile)",
+        "  copy: nt (fallback)",
+        "  old: reference (reference)",
+        "  null: reference (manifest)",
+        "  run with --tune to tune the rest",
+    )
+    tuned = Stamps("demo", STAMPS.seats[:2])
+    assert report.log_lines(tuned)[0] == "demo: tune status (2/2 kernels tuned for this box):"
+    assert not any("--tune" in line for line in report.log_lines(tuned))
+    assert report.log_lines(Stamps("demo", ())) == ()
+
+
+# --- check and box --------------------------------------------------------------------------------
+
+
+def test_check_counts_rows_and_says_what_each_filter_removed() -> None:
+    full = replace(
+        family("f", companions=(companion("f_pack"),)),
+        removed=(("where", 3), ("arch aarch64", 1)),
+        domain="n % 4 == 0",
+        check=Check(((("n", 4),),), removed_by_domain=11),
+    )
+    whole = manifest(full, family("g", pin="a", seats=("small", "large")))
+    assert report.check_text(whole) == (
+        "demo: 2 families, 4 rows\n"
+        "  f  2 rows  demo  with f_pack\n"
+        "  g  2 rows  demo  2 seats; pinned to a\n"
+        "  f: where removed 3 rows\n"
+        "  f: arch aarch64 removed 1 row\n"
+        "  f: domain `n % 4 == 0` removed 11 sizes\n"
+    )
+    document = report.check_json(whole)
+    families = document["families"]
+    assert isinstance(families, list) and isinstance(families[0], dict)
+    assert (families[0]["rows"], families[0]["removed"]) == (2, {"where": 3, "arch aarch64": 1})
+    json.dumps(document)
+
+
+def test_box_names_class_ladder_and_why_no_other_class() -> None:
+    facts = BoxFacts(AVX2_BOX, "zen3", 32 << 20)
+    text = report.box_text(facts)
+    assert "class:    x86-avx2\nladder:   x86-avx2 > x86-base\n" in text
+    assert "machine:  zen3, last-level cache 32 MiB\n" in text
+    assert "x86-vnni256  needs avxvnni" in text
+    document = report.box_json(facts)
+    assert (document["class"], document["ladder"]) == ("x86-avx2", ["x86-avx2", "x86-base"])
+    json.dumps(document)
+
+
+def test_box_says_that_forced_features_only_generate() -> None:
+    forced = Box(AVX2_BOX.identity, "x86_64", AVX2_BOX.features, ("avxvnni",))
+    text = report.box_text(BoxFacts(forced))
+    assert "forced:   avxvnni (generate only; a mint refuses)" in text
+    assert "class:    x86-vnni256" in text
+    assert "vnni256  not here" in text
+
+
+# --- why ------------------------------------------------------------------------------------------
+
+RACE = {
+    "winner": "u4",
+    "fallback": "u2",
+    "margin_pct": 7.25,
+    "floor_pct": 0.4,
+    "bar_pct": 3.0,
+    "held_by": "margin",
+    "rows": {"u4": {"med_us": 10.0}, "u2": {"med_us": 10.8}, "u8": {"med_us": 10.1}, "bad": {}},
+    "rejected": "u16",
+}
+
+
+def why() -> Why:
+    stamp = Stamp("dot", "dot", "", "u4", "manifest", "demo.tune.json", "blas")
+    return Why(
+        stamp,
+        "u2",
+        RACE,
+        {"box": "linux|x86_64||6.1|Zen", "written": "2026-01-01T00:00:00Z"},
+        {},
+        ("source", "flags"),
+        ("header vec.h",),
+        True,
+    )
+
+
+def test_why_names_winner_runner_up_margin_noise_measurer_and_what_makes_it_stale() -> None:
+    assert report.why_text(why()) == (
+        "dot runs u4: raced on this box\n"
+        "  from:       demo.tune.json\n"
+        "  chain:      u2 would serve without a measurement\n"
+        "  runner-up:  u8, 1.00 % slower\n"
+        "  margin:     7.25 % over u2\n"
+        "  noise:      bar 3.00 %, floor 0.40 %\n"
+        "  held by:    margin\n"
+        "  rejected:   u16\n"
+        "  measured:   box linux|x86_64||6.1|Zen, written 2026-01-01T00:00:00Z\n"
+        "  gate:       passed on this box\n"
+        "  stale when: source, flags change\n"
+        "  stale now:  header vec.h\n"
+    )
+    document = report.why_json(why())
+    assert document["runner_up"] == {"suffix": "u8", "slower_pct": 1.0}
+    json.dumps(document)
+
+
+def test_why_of_an_unmeasured_seat_says_that_the_chain_serves() -> None:
+    stamp = Stamp("dot", "dot", "", "u2", "fallback", "", "blas")
+    text = report.why_text(Why(stamp, "u2", {}, {}, {}))
+    assert text == "dot runs u2: the fallback chain; nothing measured answers here\n"
+
+
+def test_why_of_a_profile_winner_states_its_bound() -> None:
+    stamp = Stamp("dot", "dot", "", "u4", "profile", "p.json", "blas")
+    text = report.why_text(Why(stamp, "u4", {}, {}, {"loss_pct": 1.5, "boxes": ["a", "b"]}))
+    assert "at most 1.50 % slower than the best row on 2 boxes" in " ".join(text.split())

@@ -1,0 +1,401 @@
+"""Records to text and JSON, for `status`, `why`, `check` and `box`. Decides nothing, reads nothing.
+
+Texts are ASCII and fit 80 columns unless a name does not. JSON documents are for programs: the shape of
+`status_json` is part of the interface and stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from tunebuild import features
+from tunebuild.columns import Colour, ascii_only, padded, painted, table, wrapped
+from tunebuild.document import Json
+from tunebuild.model import REFERENCE, Box, Family, Isa, Manifest, Stamp, Stamps
+from tunebuild.policy import ScopeState
+from tunebuild.resolve import Cell
+
+_COLOURS: dict[str, Colour] = {
+    "manifest": "green",
+    "profile": "green",
+    "fallback": "yellow",
+    "reference": "yellow",
+}
+
+
+# --- status ---------------------------------------------------------------------------------------
+
+
+def tuned(stamps: Stamps) -> int:
+    """How many seats run a measured row: on this box's word or on its class profile's."""
+    return sum(stamp.source in ("manifest", "profile") for stamp in stamps.seats)
+
+
+def status_json(stamps: Stamps, states: Sequence[ScopeState]) -> dict[str, Json]:
+    """`{"app", "families": [...], "scopes": [...]}`. A suffix is "" for the reference body.
+
+    A scope's ``complete`` speaks of the sidecar alone; a scope that a profile covers says so in ``detail``.
+    """
+    return {
+        "app": stamps.app,
+        "families": [
+            {
+                "family": stamp.key,
+                "scope": stamp.scope,
+                "suffix": "" if stamp.suffix == REFERENCE else stamp.suffix,
+                "source": stamp.source,
+                "path": stamp.path,
+            }
+            for stamp in stamps.seats
+        ],
+        "scopes": [
+            {
+                "scope": state.scope.name,
+                "complete": state.verdict.complete,
+                "reason": state.verdict.reason,
+                "detail": _scope_detail(state),
+            }
+            for state in states
+        ],
+    }
+
+
+def _scope_detail(state: ScopeState) -> str:
+    if not state.covered:
+        return state.verdict.detail
+    covered = f"covered by the {state.adoption.cpu_class} profile"
+    return f"{covered}; {state.verdict.detail}" if state.verdict.detail else covered
+
+
+def status_text(
+    stamps: Stamps,
+    states: Sequence[ScopeState],
+    *,
+    ungated: Collection[Cell] = (),
+    colour: bool = False,
+) -> str:
+    """A row per seat, a verdict per scope, and what to type where seats are open.
+
+    ``ungated``: stamped (family, suffix) pairs that no gate on this box has seen.
+    """
+    lines = [f"{stamps.app}: {tuned(stamps)}/{len(stamps.seats)} kernels tuned for this box"]
+    rows = [_status_row(stamp, (stamp.family, stamp.suffix) in ungated) for stamp in stamps.seats]
+    for stamp, (key, suffix, source, scope, mark) in zip(stamps.seats, padded(rows), strict=True):
+        word = painted(source, _COLOURS[stamp.source], colour)
+        lines.append("  ".join(("", key, suffix, word, scope, mark)).rstrip())
+    for name, suffix in stamps.companions:
+        lines.append(f"  {ascii_only(name)} runs its own row, {ascii_only(suffix)}")
+    for stamp in stamps.seats:
+        if stamp.note:
+            lines += wrapped(f"{stamp.key}: {stamp.note}")
+    for state in states:
+        lines += _scope_lines(state, colour)
+    return "\n".join(lines) + "\n"
+
+
+def _status_row(stamp: Stamp, ungated: bool) -> tuple[str, ...]:
+    mark = "ungated" if ungated else ""
+    return (stamp.key, stamp.suffix, stamp.source, stamp.scope or "-", mark)
+
+
+def _scope_lines(state: ScopeState, colour: bool) -> list[str]:
+    name = ascii_only(state.scope.name)
+    if state.verdict.complete:
+        return [f"scope {name}: " + painted("complete", "green", colour)]
+    if state.covered:
+        said = f"covered by the {state.adoption.cpu_class} profile"
+        return [f"scope {name}: " + painted(said, "green", colour)]
+    detail = f" ({state.verdict.detail})" if state.verdict.detail else ""
+    lines = wrapped(f"scope {name}: {state.verdict.reason}{detail}", indent=0, hang=2)
+    if state.adoption.kind == "partial":
+        residue = ", ".join(state.adoption.residue)
+        lines += wrapped(f"the {state.adoption.cpu_class} profile leaves to race: {residue}")
+    todo = f"run `{state.command}`" if state.command else f"write its winners into {state.sidecar} by hand"
+    return [*lines, f"  {ascii_only(todo)}"]
+
+
+def log_lines(stamps: Stamps) -> tuple[str, ...]:
+    """What an artifact logs about itself; nothing for an app without kernels."""
+    if not stamps.seats:
+        return ()
+    count, total = tuned(stamps), len(stamps.seats)
+    head = f"{stamps.app}: tune status ({count}/{total} kernels tuned for this box):"
+    body = tuple(f"  {stamp.key}: {stamp.suffix} ({stamp.source})" for stamp in stamps.seats)
+    return (head, *body, *(("  run with --tune to tune the rest",) if count < total else ()))
+
+
+# --- check ----------------------------------------------------------------------------------------
+
+
+def check_json(manifest: Manifest) -> dict[str, Json]:
+    """What tune.toml declares: rows per family, what each filter removed, scopes and apps."""
+    scopes = {family: scope.name for scope in manifest.scopes for family in scope.families}
+    return {
+        "project": manifest.project.name,
+        "files": [str(path) for path in manifest.files],
+        "families": [_checked(family, scopes.get(family.name, "")) for family in manifest.families],
+        "scopes": [
+            {"scope": scope.name, "tuner": scope.tuner, "families": list(scope.families)}
+            for scope in manifest.scopes
+        ],
+        "apps": [{"app": app.name, "kind": app.kind, "scopes": list(app.scopes)} for app in manifest.apps],
+    }
+
+
+def _checked(family: Family, scope: str) -> dict[str, Json]:
+    return {
+        "family": family.name,
+        "module": family.module,
+        "scope": scope,
+        "rows": len(family.rows),
+        "removed": dict(family.removed),
+        "seats": [seat.key for seat in family.seats],
+        "companions": [companion.name for companion in family.companions],
+        "workloads": [workload.name for workload in family.workloads],
+        "sizes": len(family.check.sizes) if family.check else 0,
+        "sizes_removed_by_domain": family.check.removed_by_domain if family.check else 0,
+        "pin": family.pin,
+    }
+
+
+def check_text(manifest: Manifest) -> str:
+    count = sum(len(family.rows) for family in manifest.families)
+    lines = [f"{manifest.project.name}: {len(manifest.families)} families, {count} rows"]
+    scopes = {family: scope.name for scope in manifest.scopes for family in scope.families}
+    rows = [
+        (family.name, f"{len(family.rows)} rows", scopes.get(family.name, "-"), _declared(family))
+        for family in manifest.families
+    ]
+    lines += table(rows)
+    for family in manifest.families:
+        for name, removed in family.removed:
+            lines += wrapped(f"{family.name}: {name} removed {removed} row{'s' * (removed != 1)}")
+        if family.check and (gone := family.check.removed_by_domain):
+            lines += wrapped(f"{family.name}: domain `{family.domain}` removed {gone} sizes")
+    return "\n".join(lines) + "\n"
+
+
+def _declared(family: Family) -> str:
+    words = [f"{len(family.seats)} seats"] if len(family.seats) > 1 else []
+    if family.companions:
+        words.append("with " + ", ".join(companion.name for companion in family.companions))
+    if family.pin:
+        words.append(f"pinned to {family.pin}")
+    return "; ".join(words)
+
+
+# --- box ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class BoxFacts:
+    """A box and what is said of it beside its identity."""
+
+    box: Box
+    microarchitecture: str = ""
+    last_level_cache_bytes: int = 0
+    isas: tuple[Isa, ...] = features.BUILTIN_ISAS
+
+    @property
+    def platform(self) -> str:
+        return self.box.identity.split("|", 1)[0]
+
+
+def box_json(facts: BoxFacts) -> dict[str, Json]:
+    """Identity, features, class, ladder, why not another class, and the instruction sets by name."""
+    box = facts.box
+    have = features.believed(box)
+    own = features.cpu_class(have, facts.platform, box.arch)
+    reasons = features.class_reasons(have, facts.platform, box.arch)
+    names: list[Json] = [feature.name for feature in features.FEATURES if feature.name in box.features]
+    return {
+        "identity": box.identity,
+        "arch": box.arch,
+        "microarchitecture": facts.microarchitecture,
+        "last_level_cache_bytes": facts.last_level_cache_bytes,
+        "features": names,
+        "forced": list(box.forced),
+        "class": own,
+        "ladder": list(features.ladder(own)),
+        "not": {name: why for name, why in reasons if why},
+        "isas": [
+            {
+                "isa": isa.name,
+                "requires": isa.requires,
+                "cflags": list(isa.cflags),
+                "runs": _isa_runs(isa, box),
+            }
+            for isa in facts.isas
+        ],
+    }
+
+
+def _isa_runs(isa: Isa, box: Box) -> bool:
+    """Forced names may generate, never execute: they do not count here."""
+    return isa.arch in ("", features.canonical_arch(box.arch)) and features.requires_ok(
+        isa.requires, box.features
+    )
+
+
+def box_text(facts: BoxFacts) -> str:
+    box = facts.box
+    have = features.believed(box)
+    own = features.cpu_class(have, facts.platform, box.arch)
+    cache = f", last-level cache {facts.last_level_cache_bytes >> 20} MiB" * bool(
+        facts.last_level_cache_bytes
+    )
+    lines = [
+        f"identity: {ascii_only(box.identity)}",
+        f"machine:  {facts.microarchitecture or box.arch}{cache}",
+        f"class:    {own}",
+        f"ladder:   {' > '.join(features.ladder(own))}",
+        *wrapped(f"features: {features.fingerprint(box.features).replace(';', ' ')}", indent=0, hang=10),
+    ]
+    if box.forced:
+        lines += wrapped(
+            f"forced:   {' '.join(box.forced)} (generate only; a mint refuses)", indent=0, hang=10
+        )
+    lines.append("not this class:")
+    reasons = features.class_reasons(have, facts.platform, box.arch)
+    lines += table([(name, why) for name, why in reasons if why])
+    lines.append("instruction sets:")
+    lines += table([_isa_row(isa, box) for isa in facts.isas])
+    return "\n".join(lines) + "\n"
+
+
+def _isa_row(isa: Isa, box: Box) -> tuple[str, str, str]:
+    here = "runs here" if _isa_runs(isa, box) else "not here"
+    words = "; ".join(part for part in (isa.requires, " ".join(isa.cflags)) if part)
+    return (isa.name, here, words or "the compiler's default")
+
+
+# --- why ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Why:
+    """Everything that is known of one seat's row.
+
+    ``race``: the sidecar's entry; ``measured``: provenance that matters; ``bound``: the claim of a merged
+    profile; ``changed``: inputs that differ from those measured, by which the seat is stale now.
+    """
+
+    stamp: Stamp
+    chain: str
+    race: Mapping[str, Json]
+    measured: Mapping[str, Json]
+    bound: Mapping[str, Json]
+    inputs: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+    gated: bool | None = None
+
+
+def runner_up(race: Mapping[str, Json], winner: str) -> tuple[str, float] | None:
+    """(suffix, percent slower than the winner) of the fastest other row, None without times."""
+    rows = race.get("rows")
+    times = {name: _median_us(row) for name, row in rows.items()} if isinstance(rows, dict) else {}
+    mine = times.get(winner, 0.0)
+    others = [(time, name) for name, time in times.items() if time > 0 and name != winner]
+    if mine <= 0 or not others:
+        return None
+    time, name = min(others)
+    return name, 100 * (time / mine - 1)
+
+
+def _median_us(row: Json) -> float:
+    if not isinstance(row, dict):
+        return 0.0
+    for name in ("med_us", "tile_us", "streamed_us"):
+        value = row.get(name)
+        if isinstance(value, int | float) and value > 0:
+            return float(value)
+    return 0.0
+
+
+def why_json(why: Why) -> dict[str, Json]:
+    second = runner_up(why.race, why.stamp.suffix)
+    return {
+        "family": why.stamp.key,
+        "scope": why.stamp.scope,
+        "suffix": "" if why.stamp.suffix == REFERENCE else why.stamp.suffix,
+        "source": why.stamp.source,
+        "path": why.stamp.path,
+        "note": why.stamp.note,
+        "chain": why.chain,
+        "runner_up": {"suffix": second[0], "slower_pct": round(second[1], 2)} if second else None,
+        "race": dict(why.race),
+        "measured": dict(why.measured),
+        "bound": dict(why.bound),
+        "stale_when_changed": list(why.inputs),
+        "changed": list(why.changed),
+        "gated": why.gated,
+    }
+
+
+_SOURCE_WORDS = {
+    "manifest": "raced on this box",
+    "profile": "the shipped profile of its class",
+    "fallback": "the fallback chain; nothing measured answers here",
+    "reference": "the reference body; no row was chosen",
+}
+
+
+def why_text(why: Why) -> str:
+    stamp = why.stamp
+    lines = wrapped(f"{stamp.key} runs {stamp.suffix}: {_SOURCE_WORDS[stamp.source]}", indent=0)
+    rows = [("from", stamp.path)] if stamp.path else []
+    if stamp.suffix != why.chain:
+        rows.append(("chain", f"{why.chain} would serve without a measurement"))
+    rows += _race_rows(why)
+    if why.measured:
+        rows.append(("measured", ", ".join(f"{key} {value}" for key, value in why.measured.items())))
+    if why.bound:
+        rows.append(("bound", _bound_words(why.bound)))
+    if why.gated is not None:
+        rows.append(("gate", "passed on this box" if why.gated else "not gated on this box"))
+    if why.inputs:
+        rows.append(("stale when", ", ".join(why.inputs) + " change"))
+    if why.changed:
+        rows.append(("stale now", ", ".join(why.changed)))
+    if stamp.note:
+        rows.append(("note", stamp.note))
+    for name, words in rows:
+        lines += wrapped(f"{name + ':':<12}{words}", indent=2, hang=14)
+    return "\n".join(lines) + "\n"
+
+
+def _race_rows(why: Why) -> list[tuple[str, str]]:
+    race = why.race
+    rows: list[tuple[str, str]] = []
+    if second := runner_up(race, why.stamp.suffix):
+        rows.append(("runner-up", f"{second[0]}, {second[1]:.2f} % slower"))
+    if (margin := _number(race.get("margin_pct"))) is not None:
+        over = f" over {race['fallback']}" if isinstance(race.get("fallback"), str) else ""
+        rows.append(("margin", f"{margin:.2f} %{over}"))
+    bar, floor = _number(race.get("bar_pct")), _number(race.get("floor_pct"))
+    if bar is not None or floor is not None:
+        words = (
+            f"bar {bar:.2f} %" if bar is not None else "",
+            f"floor {floor:.2f} %" if floor is not None else "",
+        )
+        rows.append(("noise", ", ".join(word for word in words if word)))
+    if isinstance(held := race.get("held_by"), str) and held:
+        rows.append(("held by", held))
+    if isinstance(ties := race.get("tie_set"), list) and len(ties) > 1:
+        rows.append(("tied with", ", ".join(str(name) for name in ties if name != why.stamp.suffix)))
+    for key, word in (("rejected", "rejected"), ("demoted", "demoted")):
+        if isinstance(names := race.get(key), str) and names:
+            rows.append((word, names))
+    return rows
+
+
+def _number(value: Json) -> float | None:
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _bound_words(bound: Mapping[str, Json]) -> str:
+    loss = _number(bound.get("loss_pct"))
+    boxes = bound.get("boxes")
+    count = len(boxes) if isinstance(boxes, list | dict) else 0
+    return f"at most {loss:.2f} % slower than the best row on {count} boxes" if loss is not None else "none"
