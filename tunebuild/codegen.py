@@ -423,11 +423,6 @@ def drivers_source(families: Iterable[PlannedFamily], fills: Iterable[str]) -> s
 # --- the normal build ----------------------------------------------------------------------------
 
 
-def served(suffix: str, declined: Mapping[tuple[str, str], str], function: str) -> str:
-    """The row whose object serves ``function``: a declined row is served by the reference body."""
-    return REFERENCE if (function, suffix) in declined else suffix
-
-
 def function_suffix(planned: PlannedFunction, stamps: Stamps) -> tuple[tuple[str, str], ...]:
     """(seat condition, suffix) of one function in seat order; the last condition is ""."""
     family = planned.family
@@ -438,9 +433,7 @@ def function_suffix(planned: PlannedFunction, stamps: Stamps) -> tuple[tuple[str
     return (("", own or by_seat.get(family.seats[0].name, REFERENCE)),)
 
 
-def entry_source(
-    plan: Plan, planned: PlannedFamily, stamps: Stamps, declined: Mapping[tuple[str, str], str]
-) -> str:
+def entry_source(plan: Plan, planned: PlannedFamily, stamps: Stamps) -> str:
     """The family under its own name: a jump to the winner, a comparison for each further seat."""
     family = planned.family
     text = (
@@ -449,7 +442,7 @@ def entry_source(
     )
     for function in planned.functions:
         seats = [
-            (when, symbol(function.name, served(suffix, declined, function.name)))
+            (when, symbol(function.name, suffix))
             for when, suffix in function_suffix(function, stamps)
         ]
         for target in dict.fromkeys(target for _, target in seats):

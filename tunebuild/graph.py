@@ -102,7 +102,7 @@ CompilerOf = Mapping[tuple[str, str], tuple[str, str]]
 
 
 def _row_edges(
-    plan: Plan, planned: PlannedFamily, rows: Iterable[Row], compiler_of: CompilerOf, heavy: frozenset[str]
+    plan: Plan, planned: PlannedFamily, rows: Iterable[Row], compiler_of: CompilerOf
 ) -> Iterable[Edge]:
     family = planned.family
     for row in rows:
@@ -114,7 +114,7 @@ def _row_edges(
             source = codegen.row_path(family.name, function.name, row.suffix)
             yield Edge(
                 f"cc_{compiler}", object_path(family.name, name), (source,), flags,
-                toolchain=row.toolchain, compiler=compiler, symbol=name if source not in heavy else f"{name}",
+                toolchain=row.toolchain, compiler=compiler, symbol=name,
             )  # fmt: skip
 
 
@@ -191,7 +191,7 @@ def tune_edges(
     for planned in plan.families:
         family = planned.family
         own, _ = compiler_of[family.project.name, ""]
-        row_edges += _row_edges(plan, planned, rows[family.name], compiler_of, heavy)
+        row_edges += _row_edges(plan, planned, rows[family.name], compiler_of)
         for row in linked[family.name]:
             objects += [
                 object_path(family.name, codegen.symbol(function.name, row.suffix))
@@ -226,17 +226,13 @@ def tune_binary(plan: Plan) -> str:
     return f"{BUILD}/tune/lib{codegen.identifier(plan.manifest.project.name)}_tune.so"
 
 
-def stamped_objects(
-    planned: PlannedFamily, stamps: Stamps, declined: Mapping[tuple[str, str], str]
-) -> tuple[str, ...]:
+def stamped_objects(planned: PlannedFamily, stamps: Stamps) -> tuple[str, ...]:
     """The objects behind one family's entry: winners, or reference bodies where those serve."""
-    names = []
-    for function in planned.functions:
-        for _, suffix in codegen.function_suffix(function, stamps):
-            row = codegen.served(suffix, declined, function.name)
-            names.append(object_path(planned.family.name, codegen.symbol(function.name, row)))
-            if row == REFERENCE and suffix != REFERENCE:
-                continue
+    names = (
+        object_path(planned.family.name, codegen.symbol(function.name, suffix))
+        for function in planned.functions
+        for _, suffix in codegen.function_suffix(function, stamps)
+    )
     return tuple(dict.fromkeys(names))
 
 
@@ -258,7 +254,6 @@ def app_edges(
     plan: Plan,
     app: App,
     stamps: Stamps,
-    declined: Mapping[tuple[str, str], str],
     compiler_of: CompilerOf,
     sources: AppSources,
 ) -> list[Edge]:
@@ -272,7 +267,7 @@ def app_edges(
         family = planned.family
         if family.name not in names:
             continue
-        objects += stamped_objects(planned, stamps, declined)
+        objects += stamped_objects(planned, stamps)
         output = f"{folder}/{family.name}.o"
         source = f"{codegen.GENERATED}/normal/{app.name}/{family.name}.c"
         edges.append(_plain(plan, family, source, output, compiler_of[family.project.name, ""][0]))

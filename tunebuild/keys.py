@@ -128,6 +128,9 @@ def _normal_token(match: re.Match[str]) -> str:
 Read = Callable[[Path], "str | None"]
 
 
+Scan = Callable[[str, Path], tuple[Path, ...]]
+
+
 def header_scanner(include: Iterable[Path], read: Read) -> Callable[[str, Path], tuple[Path, ...]]:
     """A function (text, its folder) -> the project headers it may include, transitively, each once.
 

@@ -23,6 +23,9 @@ Reason = Literal["none", "absent", "stale_binary", "foreign_box", "unreadable", 
 RowWord = Literal["passed", "rejected", "declined", "not run", "skipped"]
 Stage = Literal["compile", "load", "gate", "race", "validate"]
 
+FILLS = ("normal", "uniform", "zeros", "ramp", "extremes", "denormal", "max", "special")
+"""The named fills; any other word is a support function."""
+
 ELEMENT_BYTES: dict[str, int] = {
     "f16": 2, "bf16": 2, "f32": 4, "f64": 8, "i8": 1, "i16": 2, "i32": 4, "i64": 8,
     "u8": 1, "u16": 2, "u32": 4, "u64": 8,

@@ -1,0 +1,135 @@
+"""What the tree would measure now, as digests by seat: the other half of a sidecar's `built`. Pure.
+
+A seat's digests cover everything its race depends on and nothing else: the text of every row, companion and
+reference (comments and layout aside), the project headers they include, flags, compilers, how calls are
+built and timed, and the protocol. A digest that differs makes that seat stale, and its name says why.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+
+from tunebuild import codegen, keys
+from tunebuild.document import Built, Json
+from tunebuild.measure import PROTOCOL_VERSION, Measure
+from tunebuild.model import REFERENCE, Family, Workload
+from tunebuild.plan import Plan, PlannedFamily, PlannedFunction, row_flags
+
+_SHORT = 16  # hexadecimal digits kept of a digest that a person may read
+
+
+def _short(value: object) -> str:
+    text = json.dumps(value, sort_keys=True, default=str)
+    return keys.digest(text.encode())[:_SHORT]
+
+
+def digests(
+    plan: Plan,
+    files: Mapping[str, str],
+    headers: Mapping[str, tuple[Path, ...]],
+    compilers: Mapping[tuple[str, str], str],
+    read: Mapping[Path, str],
+) -> dict[str, Built]:
+    """By seat key, and by name for each companion with a seat of its own.
+
+    ``files``: the generated rows. ``headers``: the project headers of each. ``compilers``: "version identity"
+    by (project, toolchain). ``read``: the text of every header, reference, oracle and support file.
+    """
+    protocol = f"{PROTOCOL_VERSION} {_short(asdict(Measure.from_overrides(plan.manifest.measure)))}"
+    found: dict[str, Built] = {}
+    texts: dict[str, str] = {}  # normal form by path: headers are shared, rows are not
+    for planned in plan.families:
+        common = _family_digests(plan, planned, files, headers, compilers, read, texts)
+        common["protocol"] = protocol
+        own = planned.functions[0]
+        for seat in planned.family.seats:
+            entry = dict(common)
+            entry["workload"] = _short([_calls(own), seat.when, [asdict(each) for each in own.workloads]])
+            found[seat.key] = entry
+        for function in planned.functions[1:]:
+            if function.companion and function.companion.own_seat:
+                entry = dict(common)
+                entry["workload"] = _short([_calls(function), [asdict(each) for each in function.workloads]])
+                found[function.name] = entry
+    return found
+
+
+def _family_digests(
+    plan: Plan,
+    planned: PlannedFamily,
+    files: Mapping[str, str],
+    headers: Mapping[str, tuple[Path, ...]],
+    compilers: Mapping[tuple[str, str], str],
+    read: Mapping[Path, str],
+    texts: dict[str, str],
+) -> dict[str, Json]:
+    family, root = planned.family, plan.manifest.project.root
+    sources: list[tuple[str, str]] = []
+    included: dict[str, Json] = {}
+    for row in planned.built:
+        for function in planned.functions:
+            path = codegen.row_path(family.name, function.name, row.suffix)
+            sources.append((codegen.symbol(function.name, row.suffix), keys.text_digest(files[path])))
+            for header in headers.get(path, ()):
+                name = Path(os.path.relpath(header, root)).as_posix()
+                if not name.startswith(codegen.GENERATED):
+                    included[name] = _text(name, read[header], texts)[:_SHORT]
+    for name, body in _bodies(planned):
+        sources.append((name, _text(str(body), read[body], texts)))
+    constants = [m.constants for m in plan.manifest.modules if m.name == family.module]
+    used = tuple(dict.fromkeys(row.toolchain for row in planned.built)) or ("",)
+    return {
+        "source": _short([sources, constants, [asdict_function(f) for f in planned.functions]]),
+        "headers": included,
+        "flags": _short([family.project.cflags, [(r.suffix, row_flags(family, r)) for r in planned.built]]),
+        "compiler": "; ".join(compilers[family.project.name, name] for name in used),
+    }
+
+
+def asdict_function(function: PlannedFunction) -> str:
+    return function.function.text
+
+
+def _bodies(planned: PlannedFamily) -> Iterable[tuple[str, Path]]:
+    for function in planned.functions:
+        yield codegen.symbol(function.name, REFERENCE), function.reference
+    if planned.family.oracle:
+        yield "oracle", planned.family.oracle
+    for path in planned.family.support:
+        yield path.name, path
+
+
+def _text(name: str, text: str, texts: dict[str, str]) -> str:
+    if name not in texts:
+        texts[name] = keys.text_digest(text)
+    return texts[name]
+
+
+def _calls(function: PlannedFunction) -> object:
+    """How a call is built: what a race measures beside code. The gate's cases decide no time."""
+    return [
+        [asdict(argument) for argument in function.args],
+        [asdict(call) for call in function.prepare],
+    ]
+
+
+def reached(family: Family, seat_when: str, workloads: tuple[Workload, ...]) -> tuple[Workload, ...]:
+    """The workloads that a seat's condition admits after the seats before it; see `race_order`."""
+    from tunebuild import expressions
+
+    taken: set[str] = set()
+    for seat in family.seats:
+        mine = []
+        for workload in workloads:
+            if workload.name in taken:
+                continue
+            if not seat.when or expressions.evaluate(expressions.parse(seat.when), dict(workload.scalars)):
+                taken.add(workload.name)
+                mine.append(workload)
+        if seat.when == seat_when:
+            return tuple(mine)
+    return ()

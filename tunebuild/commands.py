@@ -1,0 +1,174 @@
+"""The commands: what each takes, which flow it runs, and how its result is said."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from tunebuild import memo
+
+EPILOG = """\
+exit codes: 0 done; 1 the work failed; 2 usage or configuration; 3 refused, nothing changed; 128 + n signals
+"""
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="tunebuild",
+        description="Build tuned native kernels: one reference body, a grid of variants, winners as data.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("-C", dest="folder", metavar="DIR", default=".", help="run as if started in DIR")
+    parser.add_argument("-V", "--version", action="store_true", help="print the version")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND")
+
+    def command(name: str, text: str, *, reports: bool = True) -> argparse.ArgumentParser:
+        sub = commands.add_parser(name, help=text, description=text, allow_abbrev=False)
+        if reports:
+            sub.add_argument("--json", action="store_true", help="one JSON document, the last line of output")
+        return sub
+
+    sub = command("init", "write a small working project to edit", reports=False)
+    sub.add_argument("dir", nargs="?", default=".")
+    command("check", "read tune.toml, count the rows and say what each filter removed")
+    sub = command("build", "generate, then run ninja")
+    sub.add_argument("--mode", choices=("normal", "tune", "test"), default="normal")
+    sub.add_argument("--app", default="", help="this app alone")
+    sub.add_argument("--frozen", action="store_true", help="for other boxes: reference bodies, no rail")
+    sub.add_argument("--explain", action="store_true", help="say why each step ran")
+    sub = command("test", "gate every row against its reference body")
+    sub.add_argument("families", nargs="*", metavar="FAMILY")
+    sub.add_argument("--row", default="", help="this row alone")
+    sub.add_argument("--case", default="", help='one case, as a report prints it: "n=31 offset=1 fill=max …"')
+    sub.add_argument("--toolchain", default="", help="gate with a named toolchain, such as a cross compiler")
+    sub.add_argument("--sanitize", action="store_true", help="once more under ASan and UBSan")
+    sub = command("mint", "race every demanded seat on this box and write the winners")
+    sub.add_argument("--app", default="")
+    sub.add_argument("--only", default="", metavar="TOK,…", help="seats whose name holds a token")
+    sub.add_argument("--stale", action="store_true", help="only what is absent or stale")
+    sub.add_argument("--quiet", action="store_true")
+    sub.add_argument("--verbose", action="store_true")
+    sub.add_argument("--record", default="", metavar="FILE", help="save every measurement for a replay")
+    sub.add_argument("--dry-run", action="store_true", help="say what would be raced, race nothing")
+    sub = command("run", "the rail, then the app", reports=False)
+    sub.add_argument("app", nargs="?", default="")
+    sub.add_argument("--tune", action="store_true")
+    sub.add_argument("--tune-only", default="", metavar="TOK,…")
+    sub.add_argument("--tune-quiet", action="store_true")
+    sub.add_argument("--tune-verbose", action="store_true")
+    sub = command("status", "what every seat runs, on whose measurement")
+    sub.add_argument("--app", default="")
+    sub.add_argument("--fleet", nargs="+", metavar="DIR", help="over folders of sidecars of many boxes")
+    sub = command("why", "how one family's winner was decided")
+    sub.add_argument("family")
+    sub.add_argument("--app", default="")
+    sub = command("release", "the gate and the bundle")
+    sub.add_argument("--app", default="")
+    sub.add_argument("--quick", action="store_true", help="inherit a complete and fresh sidecar")
+    sub.add_argument("-o", dest="output", default="", metavar="DIR")
+    sub = command("profile", "class profiles")
+    sub.add_argument("action", choices=("export", "merge", "list", "show"))
+    sub.add_argument("arguments", nargs="*")
+    sub.add_argument("--app", default="")
+    sub.add_argument("--budget", type=float, default=5.0, help="merge: the worst loss allowed, percent")
+    command("box", "this machine: identity, class, features, ladder")
+    sub = command("exchange", "sidecars of other boxes")
+    sub.add_argument("action", choices=("push", "pull"))
+    sub.add_argument("url")
+    sub.add_argument("--app", default="")
+    sub.add_argument("--policy", choices=("verified", "any"), default="verified")
+    sub = command("history", "the archive of mints")
+    sub.add_argument("--app", default="")
+    sub = command("diff", "two mints side by side")
+    sub.add_argument("a", nargs="?", default="")
+    sub.add_argument("b", nargs="?", default="")
+    sub.add_argument("--app", default="")
+    sub = command("explain", "a row's compile line, file and gdb command")
+    sub.add_argument("row")
+    sub = command("asm", "a row's disassembly", reports=False)
+    sub.add_argument("row")
+    sub = command("add", "add a family: its folder and its table", reports=False)
+    sub.add_argument("what", choices=("family",))
+    sub.add_argument("name")
+    sub = command("cache", "the artifact cache")
+    sub.add_argument("action", choices=("info", "gc"))
+    sub = command("report", "a page with pictures of the races", reports=False)
+    sub.add_argument("-o", dest="output", default="tune-report.html", metavar="FILE")
+    sub.add_argument("--app", default="")
+    command("doctor", "what disturbs a measurement here")
+    commands.add_parser("_generate", help=argparse.SUPPRESS)
+    return parser
+
+
+def run(words: list[str]) -> int:
+    """Parse, run, report; the exit code."""
+    passed_on: list[str] = []
+    if "--" in words:
+        cut = words.index("--")
+        words, passed_on = words[:cut], words[cut + 1 :]
+    parser = _parser()
+    options = parser.parse_args(words)
+    if options.version:
+        from tunebuild import __version__
+
+        print(f"tunebuild {__version__}")
+        return 0
+    if not options.command:
+        parser.print_help()
+        return 2
+    options.passed_on = passed_on
+    options.root = Path(memo.find_root(options.folder))
+    handler: Callable[[argparse.Namespace], int] = globals()[f"_{options.command.lstrip('_')}"]
+    return handler(options)
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+def _answer(options: argparse.Namespace, document: object, text: str) -> None:
+    """Text for a person, or one JSON document as the last line of standard output."""
+    if getattr(options, "json", False):
+        print(json.dumps(document, sort_keys=True))
+    elif text:
+        print(text)
+
+
+def _generate(options: argparse.Namespace) -> int:
+    """What build.ninja runs when tune.toml or a winner changed; ninja runs it under the build lock."""
+    from tunebuild import generate
+
+    generate.emit_all(generate.generate(options.root))
+    return 0
+
+
+def _build(options: argparse.Namespace) -> int:
+    from tunebuild import flows
+
+    built = flows.build(
+        options.root, options.mode, app=options.app, frozen=options.frozen, explain=options.explain, say=_say
+    )
+    made, hits = built.made, built.hits
+    for row in built.rejected:
+        _say(f"rejected at {row.stage}: {row.suffix}\n{row.why}")
+    words = f"{len(made)} built, {len(hits)} from the cache" if made or hits else "nothing to do"
+    _answer(options, {"mode": options.mode, "made": list(made), "hits": list(hits)}, f"tunebuild: {words}")
+    return 1 if built.rejected and options.mode == "test" else 0
+
+
+def _cache(options: argparse.Namespace) -> int:
+    from dataclasses import asdict
+
+    from tunebuild import cache
+
+    store = cache.store()
+    found = cache.info(store) if options.action == "info" else cache.gc(store)
+    document = {"root": os.fspath(store.root) if store.root else "", **asdict(found)}
+    _answer(options, document, "\n".join(f"{key}: {value}" for key, value in document.items()))
+    return 0

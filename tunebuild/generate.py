@@ -1,0 +1,517 @@
+"""tune.toml -> generated C, build.ninja and what they were made of: the line that every build starts with.
+
+Reading, rendering and resolving end in one `Generated` record; `emit_all` writes it. Nothing here compiles a
+kernel. What decides the result is listed in `Generated.inputs`, present or not, so that the memo and ninja's
+own regeneration know when to come back.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shlex
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from tunebuild import built as digests
+from tunebuild import codegen, emit, graph, host, keys, plan, profiles, record, resolve, toolchain
+from tunebuild import manifest as manifests
+from tunebuild.document import Built
+from tunebuild.errors import ConfigError, Mistake, UsageError
+from tunebuild.model import FILLS, REFERENCE, App, Box, Family, Function, Manifest, Mode, Policy, Row, Stamps, Toolchain
+from tunebuild.plan import Plan
+
+Cell = resolve.Cell
+RUNTIME = Path(__file__).parent / "runtime"
+BROKEN = "build/broken.json"
+MEMO_TOOLCHAINS = "build/toolchains.json"
+GENERATE_DEPFILE = "build/generate.d"
+
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """Every compiler of a plan, by (project, toolchain). ``target`` names a cross toolchain, or is ""."""
+
+    compilers: Mapping[tuple[str, str], toolchain.Compiler | toolchain.Absent]
+    names: Mapping[tuple[str, str], str]  # the compiler's name in build.ninja
+    target: str = ""
+
+    def default(self, project: str) -> toolchain.Compiler:
+        found = self.compilers[project, ""]
+        assert isinstance(found, toolchain.Compiler)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Generated:
+    """One tree, read and rendered. ``files`` and every path in ``graph`` are relative to ``root``."""
+
+    root: Path
+    manifest: Manifest
+    box: Box
+    tools: Tools
+    plan: Plan
+    files: Mapping[str, str]
+    graph: graph.Graph
+    stamps: Mapping[str, Stamps]  # by app
+    records: Mapping[str, record.Read]  # by app: its sidecar as read, with the verdict's ingredients
+    declined: Mapping[Cell, str]
+    ineligible: Mapping[Cell, str]
+    built: Mapping[str, Built]  # by seat key or companion: digests of what would be measured
+    inputs: tuple[Path, ...]
+
+    def app(self, name: str = "") -> App:
+        found = next((app for app in self.manifest.apps if app.name == name or not name), None)
+        if found is None:
+            known = ", ".join(app.name for app in self.manifest.apps)
+            raise UsageError(f"there is no app {name}", fix=f"this project has: {known}")
+        return found
+
+    def watched_folders(self) -> tuple[Path, ...]:
+        """Folders whose every file may change what is generated or compiled."""
+        found = [family.project.templates for family in self.manifest.families]
+        found += [folder for family in self.manifest.families for folder in family.project.include]
+        return tuple(dict.fromkeys(folder for folder in found if folder.is_dir()))
+
+    @property
+    def here(self) -> resolve.Here:
+        return resolve.Here.of(self.box, self.ineligible, self.declined)
+
+
+# --- compilers -----------------------------------------------------------------------------------
+
+
+def find_tools(manifest: Manifest, target: str = "") -> Tools:
+    """Find every compiler that the rows name. ``target``: a named toolchain that stands for the default."""
+    memo = manifest.project.root / MEMO_TOOLCHAINS
+    compilers: dict[tuple[str, str], toolchain.Compiler | toolchain.Absent] = {}
+    for project in dict.fromkeys(family.project for family in manifest.families):
+        used = {row.toolchain for family in manifest.families if family.project == project for row in family.rows}
+        declared = {each.name: each for each in project.toolchains}
+        if target:
+            chosen = declared.get(target) or {each.name: each for each in manifest.project.toolchains}.get(target)
+            if chosen is None:
+                raise UsageError(f"there is no [toolchain.{target}] in {project.file}")
+            default = chosen
+        else:
+            default = declared.get("") or Toolchain("", project.cc)
+        compilers[project.name, ""] = toolchain.find(default, memo=memo)
+        for name in sorted(used - {""}):
+            compilers[project.name, name] = toolchain.find(declared[name], memo=memo)
+    names: dict[tuple[str, str], str] = {}
+    by_identity: dict[tuple[str, tuple[str, ...]], str] = {}
+    for key, found in compilers.items():
+        if isinstance(found, toolchain.Compiler):
+            name = key[1] or "default"
+            own = name if name not in by_identity.values() else f"{key[0]}_{name}"
+            names[key] = by_identity.setdefault((found.identity, found.argv), codegen.identifier(own))
+    return Tools(compilers, names, target)
+
+
+def _words(manifest: Manifest, tools: Tools) -> tuple[plan.CompilerWord, plan.FlagsWord]:
+    memo = manifest.project.root / MEMO_TOOLCHAINS
+    answers: dict[tuple[str, str, tuple[str, ...]], str] = {}
+
+    def compiler_word(family: Family, name: str) -> str:
+        found = tools.compilers[family.project.name, name]
+        if isinstance(found, toolchain.Absent):
+            return f"toolchain {name} is absent: {found.why}"
+        if found.target != tools.default(manifest.project.name).target:
+            return f"toolchain {name} makes code for {found.target}"
+        return ""
+
+    def flags_word(family: Family, name: str, flags: tuple[str, ...]) -> str:
+        key = (family.project.name, name, flags)
+        if key not in answers:
+            found = tools.compilers[family.project.name, name]
+            assert isinstance(found, toolchain.Compiler)
+            taken = toolchain.accepts(found, flags, memo=memo)
+            answers[key] = "" if taken else f"{Path(found.argv[0]).name} rejects {shlex.join(flags)}"
+        return answers[key]
+
+    return compiler_word, flags_word
+
+
+# --- rendering -----------------------------------------------------------------------------------
+
+
+def _render(planned: Plan) -> tuple[dict[str, str], dict[Cell, str], tuple[Mistake, ...]]:
+    """Every built row's file by path, the rows that their templates declined, and the mistakes."""
+    from tunebuild import render
+
+    files: dict[str, str] = {}
+    declined: dict[Cell, str] = {}
+    mistakes: list[Mistake] = []
+    for each in planned.families:
+        family = each.family
+        for row in each.built:
+            texts: dict[str, str | render.Declined] = {}
+            for function in each.functions:
+                name = codegen.symbol(function.name, row.suffix)
+                if function.template is None:
+                    texts[function.name] = codegen.hint_text(planned, function, row)
+                    continue
+                text = render.render_row(
+                    family.project.templates, function.template, family.name, function.function, name, row
+                )
+                if isinstance(text, Mistake):
+                    mistakes.append(text)
+                else:
+                    texts[function.name] = text
+            reason = next((text.why for text in texts.values() if isinstance(text, render.Declined)), None)
+            if reason is not None:  # one decline is the whole row's: companions go in lockstep
+                declined[family.name, row.suffix] = reason
+            for function in each.functions:
+                if function.name in texts:
+                    text = texts[function.name] if reason is None else render.Declined(reason)
+                    source = codegen.row_source(planned, function, row, text)
+                    files[source.path] = source.text
+        if len(mistakes) > 50:
+            break
+    return files, declined, tuple(_each_once(mistakes))
+
+
+def _each_once(mistakes: Iterable[Mistake]) -> Iterable[Mistake]:
+    """A template's mistake shows in every row; one row's words stand for all of them."""
+    seen: set[tuple[str, int, str]] = set()
+    for mistake in mistakes:
+        key = (mistake.file, mistake.line, mistake.what.split(":", 1)[-1])
+        if key not in seen:
+            seen.add(key)
+            yield mistake
+
+
+# --- what belongs to this tree -------------------------------------------------------------------
+
+
+def read_broken(root: Path) -> dict[str, dict[str, str]]:
+    """Rows that did not compile: symbol -> {digest of their text, the compiler's words}."""
+    try:
+        found = json.loads((root / BROKEN).read_text())
+        return found if isinstance(found, dict) else {}
+    except (OSError, ValueError):
+        return {}
+
+
+def row_digest(text: str, flags: Iterable[str]) -> str:
+    return hashlib.sha256("\0".join((text, *flags)).encode()).hexdigest()
+
+
+def _support_prototypes(manifest: Manifest) -> tuple[dict[str, Function], tuple[str, ...]]:
+    """Prototypes of support functions that `prepare` calls, and the names used as fills."""
+    known = {name for family in manifest.families for name in (family.name, *(c.name for c in family.companions))}
+    functions: dict[str, Function] = {}
+    fills: list[str] = []
+    for family in manifest.families:
+        texts = {path: path.read_text(errors="replace") for path in family.support}
+        for holder in plan.functions_of(family):
+            for call in holder.prepare:
+                if call.function not in known and call.function not in functions:
+                    functions[call.function] = _defined(call.function, texts, family)
+            fills += [a.fill for a in holder.args if a.fill and a.fill not in FILLS]
+            fills += [fill for w in holder.workloads for _, fill in w.fills if fill not in FILLS]
+            fills += [f for f in (holder.check.fills if holder.check else ()) if f not in FILLS]
+    return functions, tuple(dict.fromkeys(fills))
+
+
+def _defined(name: str, texts: Mapping[Path, str], family: Family) -> Function:
+    """The prototype of a support function, from its definition."""
+    from tunebuild import prototype
+
+    for text in texts.values():
+        found = re.search(rf"^([A-Za-z_][\w \t*]*\b{re.escape(name)}\s*\([^;{{]*\))\s*\{{", text, re.M)
+        if found:
+            return prototype.parse(" ".join(found[1].split()))
+    looked = ", ".join(path.name for path in texts) or "no support file"
+    raise UsageError(
+        f"family.{family.name}.prepare calls {name}, which is no companion, family or support function",
+        where=str(family.project.file),
+        fix=f"define it in a file named by `support` ({looked} looked at)",
+    )
+
+
+def _heavy(planned: Plan, files: Mapping[str, str]) -> tuple[frozenset[str], dict[str, tuple[Path, ...]]]:
+    """Row files that include <immintrin.h>, and the project headers of each generated file."""
+    root = planned.manifest.project.root
+    scanners: dict[str, keys.Scan] = {}
+
+    def read(path: Path) -> str | None:
+        try:
+            return files.get(os.path.relpath(path, root)) or path.read_text(errors="surrogateescape")
+        except (OSError, IsADirectoryError):
+            return None
+
+    for each in planned.families:
+        project = each.family.project
+        if project.name not in scanners:
+            scanners[project.name] = keys.header_scanner((root / "generated/include", *project.include), read)
+    heavy: list[str] = []
+    headers: dict[str, tuple[Path, ...]] = {}
+    known: dict[Path, bool] = {}
+    for each in planned.families:
+        scan = scanners[each.family.project.name]
+        own = f"{codegen.GENERATED}/rows/{each.family.name}/"
+        for row in each.built:
+            for function in each.functions:
+                path = f"{own}{codegen.symbol(function.name, row.suffix)}.c"
+                text = files[path]
+                found = headers[path] = scan(text, root / own)
+                for header in found:
+                    if header not in known:
+                        known[header] = "immintrin.h" in (read(header) or "")
+                if "immintrin.h" in text or any(known[header] for header in found):
+                    heavy.append(path)
+    return frozenset(heavy), headers
+
+
+def generate(
+    root: Path,
+    *,
+    target: str = "",
+    mode: Mode = "normal",
+    frozen: bool = False,
+    environ: Mapping[str, str] = os.environ,
+) -> Generated:
+    """Read, render and resolve the project at ``root``. Writes nothing.
+
+    :raises ConfigError: with every mistake of tune.toml, or of the templates.
+    """
+    manifest = manifests.read(root)
+    root = manifest.project.root
+    box = host.box(environ)
+    tools = find_tools(manifest, target)
+    compiler_word, flags_word = _words(manifest, tools)
+    arch = tools.default(manifest.project.name).target
+    planned = plan.plan(manifest, arch, compiler_word, flags_word, target)
+    files, declined, mistakes = _render(planned)
+    if mistakes:
+        raise ConfigError(mistakes)
+    heavy, headers = _heavy(planned, files)
+    broken = read_broken(root)
+    ineligible = _ineligible(planned, files, broken)
+    built = digests.digests(planned, files, headers, _compiler_words(tools), _texts(planned, headers))
+    here = resolve.Here.of(box, ineligible, declined)
+    stamps: dict[str, Stamps] = {}
+    records: dict[str, record.Read] = {}
+    policy = _environment_policy(environ)
+    inert = frozen or bool(target)
+    for app in manifest.apps:
+        records[app.name] = record.read(manifest, app, box, built, environ)
+        chosen = record.profiles_of(manifest, app, box)
+        stamps[app.name] = resolve.resolve(
+            manifest, app, sidecar=records[app.name].source, profiles=profiles.sources(chosen), here=here,
+            policy=policy, mode="normal", frozen=inert,
+        )  # fmt: skip
+    sources = _all_sources(planned, files, stamps, ineligible, environ, frozen)
+    made = _graph(planned, tools, stamps, ineligible, heavy, sources, frozen)
+    return Generated(
+        root, manifest, box, tools, planned, sources, made, stamps, records, declined, ineligible, built,
+        _inputs(manifest, box, records),
+    )  # fmt: skip
+
+
+def _compiler_words(tools: Tools) -> dict[tuple[str, str], str]:
+    return {
+        key: f"{found.version} {found.identity[:16]}" if isinstance(found, toolchain.Compiler) else "absent"
+        for key, found in tools.compilers.items()
+    }
+
+
+def _texts(planned: Plan, headers: Mapping[str, tuple[Path, ...]]) -> dict[Path, str]:
+    """The text of every file that `built` digests beside the generated rows."""
+    paths = {header for found in headers.values() for header in found}
+    for each in planned.families:
+        paths |= {function.reference for function in each.functions}
+        paths |= {*each.family.support, *((each.family.oracle,) if each.family.oracle else ())}
+    return {path: path.read_bytes().decode(errors="surrogateescape") for path in sorted(paths) if path.exists()}
+
+
+def _environment_policy(environ: Mapping[str, str]) -> Policy:
+    return "reference" if environ.get("TUNEBUILD_POLICY") == "reference" else "auto"
+
+
+def _ineligible(planned: Plan, files: Mapping[str, str], broken: Mapping[str, Mapping[str, str]]) -> dict[Cell, str]:
+    """Rows that cannot be stamped: not built here, or known not to compile."""
+    why: dict[Cell, str] = {}
+    for each in planned.families:
+        for row in each.rows:
+            if row.place != "built":
+                why[each.family.name, row.row.suffix] = row.why
+                continue
+            for function in each.functions:
+                name = codegen.symbol(function.name, row.row.suffix)
+                if name in broken:
+                    text = files[codegen.row_path(each.family.name, function.name, row.row.suffix)]
+                    if broken[name].get("digest") == row_digest(text, plan.row_flags(each.family, row.row)):
+                        why[each.family.name, row.row.suffix] = f"it does not compile: {broken[name].get('why', '')}"
+    return why
+
+
+def linked_rows(planned: Plan, ineligible: Mapping[Cell, str]) -> dict[str, tuple[Row, ...]]:
+    return {
+        each.family.name: tuple(row for row in each.built if (each.family.name, row.suffix) not in ineligible)
+        for each in planned.families
+    }
+
+
+def _all_sources(
+    planned: Plan,
+    rows: Mapping[str, str],
+    stamps: Mapping[str, Stamps],
+    ineligible: Mapping[Cell, str],
+    environ: Mapping[str, str],
+    frozen: bool,
+) -> dict[str, str]:
+    from tunebuild import artifact
+
+    manifest = planned.manifest
+    functions, fills = _support_prototypes(manifest)
+    files = dict(rows) | codegen.reference_sources(planned) | codegen.constants_headers(manifest)
+    for name in codegen.RUNTIME_HEADERS:
+        files[f"{codegen.GENERATED}/include/{name}"] = (RUNTIME / name).read_text()
+    files[f"{codegen.GENERATED}/include/{graph.PCH_NAME}"] = graph.PCH_TEXT
+    linked = linked_rows(planned, ineligible)
+    for each in planned.families:
+        suffixes = tuple(row.suffix for row in linked[each.family.name])
+        files[f"{codegen.GENERATED}/tune/{each.family.name}.c"] = codegen.tune_source(
+            planned, each, suffixes, functions
+        )
+    files[f"{codegen.GENERATED}/tune/drivers.c"] = codegen.drivers_source(planned.families, fills)
+    for app in manifest.apps:
+        files[f"{codegen.GENERATED}/include/{codegen.identifier(app.name)}.h"] = codegen.header(manifest, app)
+        names = {family.name for family in codegen.app_families(manifest, app)}
+        for each in planned.families:
+            if each.family.name in names:
+                path = f"{codegen.GENERATED}/normal/{app.name}/{each.family.name}.c"
+                files[path] = codegen.entry_source(planned, each, stamps[app.name])
+        files |= artifact.sources(manifest, app, stamps[app.name], planned, environ, frozen)
+    return files
+
+
+def _graph(
+    planned: Plan,
+    tools: Tools,
+    stamps: Mapping[str, Stamps],
+    ineligible: Mapping[Cell, str],
+    heavy: frozenset[str],
+    files: Mapping[str, str],
+    frozen: bool,
+) -> graph.Graph:
+    from tunebuild import artifact
+
+    kinds = {
+        name: found.kind
+        for key, name in tools.names.items()
+        if isinstance(found := tools.compilers[key], toolchain.Compiler)
+    }
+    compiler_of = {key: (name, kinds[name]) for key, name in tools.names.items()}
+    rows = {each.family.name: each.built for each in planned.families}
+    edges, binary = graph.tune_edges(
+        planned, rows, linked_rows(planned, ineligible), compiler_of, kinds, heavy
+    )
+    row_objects = tuple(edge.output for edge in edges if edge.symbol and not edge.symbol.endswith(f"__{REFERENCE}"))
+    phony: list[tuple[str, tuple[str, ...]]] = [("rows", row_objects), ("tune", (binary,)), ("test", (binary,))]
+    normal: list[str] = []
+    for app in planned.manifest.apps:
+        sources = artifact.app_sources(planned.manifest, app, files)
+        edges += graph.app_edges(planned, app, stamps[app.name], compiler_of, sources)
+        outputs = graph.app_outputs(app)
+        phony.append((f"app_{codegen.identifier(app.name)}", outputs))
+        normal += outputs
+    phony.append(("normal", tuple(normal)))
+    return graph.Graph(tuple(edges), tuple(phony), tuple(dict.fromkeys(tools.names.values())))
+
+
+def _inputs(manifest: Manifest, box: Box, records: Mapping[str, record.Read]) -> tuple[Path, ...]:
+    """Every file that decides what is generated, present or not."""
+    found = list(manifests.affected_files(manifest))
+    for app in manifest.apps:
+        found.append(records[app.name].path)
+        found += profiles.ladder_paths(manifest, app, box)
+        found += app.sources
+    return tuple(dict.fromkeys(found))
+
+
+# --- writing -------------------------------------------------------------------------------------
+
+
+def emit_all(generated: Generated) -> tuple[str, ...]:
+    """Write what changed, remove what is no longer generated; return the paths that changed."""
+    root = generated.root
+    changed = [path for path, text in generated.files.items() if emit.write_if_changed(root / path, text)]
+    _remove_orphans(root, generated.files)
+    text = _ninja_text(generated)
+    emit.write_if_changed(root / "build/local.ninja", _local_text(generated))
+    if emit.write_if_changed(root / "build/build.ninja", text):
+        changed.append("build/build.ninja")
+    emit.write_if_changed(root / "build/compile_commands.json", _compile_commands(generated))
+    emit.write_if_changed(root / GENERATE_DEPFILE, _depfile(generated))
+    os.utime(root / "build/build.ninja")
+    return tuple(changed)
+
+
+def _remove_orphans(root: Path, kept: Mapping[str, str]) -> None:
+    for folder, _, names in os.walk(root / codegen.GENERATED):
+        for name in names:
+            path = os.path.relpath(os.path.join(folder, name), root)
+            if path.replace(os.sep, "/") not in kept:
+                os.unlink(os.path.join(root, path))
+
+
+def template_path() -> Path:
+    """ninja.build.j2: beside the package in a checkout, inside it in a wheel."""
+    inside = Path(__file__).parent / "ninja.build.j2"
+    return inside if inside.exists() else Path(__file__).parent.parent / "ninja.build.j2"
+
+
+def _ninja_text(generated: Generated) -> str:
+    import jinja2
+
+    environment = jinja2.Environment(
+        undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True
+    )
+    values = graph.template_values(generated.manifest.project.name, generated.graph)
+    return environment.from_string(template_path().read_text()).render(values)
+
+
+def _local_text(generated: Generated) -> str:
+    tools = generated.tools
+    lines = ["# What belongs to this machine."]
+    launcher = generated.manifest.project.launcher
+    for key, name in {name: key for key, name in tools.names.items()}.items():
+        found = tools.compilers[name]
+        assert isinstance(found, toolchain.Compiler)
+        words = (*shlex.split(launcher), *found.argv, *found.flags)
+        lines.append(f"cc_{key} = {graph.escape_words(words)}")
+    default = tools.default(generated.manifest.project.name)
+    lines.append(f"link = {graph.escape_words((*default.argv, *default.flags))}")
+    lines.append(f"ar = {graph.escape_words(default.archiver)}")
+    lines.append(f"tunebuild = {graph.escape_words((sys.executable, '-m', 'tunebuild'))}")
+    return "\n".join(lines) + "\n"
+
+
+def _compile_commands(generated: Generated) -> str:
+    commands = []
+    by_name = {name: key for key, name in generated.tools.names.items()}
+    for edge in generated.graph.edges:
+        if edge.rule.startswith("cc_"):
+            found = generated.tools.compilers[by_name[edge.compiler]]
+            assert isinstance(found, toolchain.Compiler)
+            words = [*found.argv, *found.flags, *edge.flags, "-c", edge.inputs[0], "-o", edge.output]
+            commands.append({"directory": str(generated.root), "file": edge.inputs[0], "arguments": words})
+    return json.dumps(commands, indent=0) + "\n"
+
+
+def _depfile(generated: Generated) -> str:
+    """What plain ninja watches. An absent file is expressed by its folder; a missing path never settles."""
+    watched = []
+    for path in generated.inputs:
+        there = path if path.exists() else path.parent
+        if there.exists():
+            watched.append(os.path.relpath(there, generated.root))
+    escaped = (path.replace(" ", "\\ ").replace("$", "$$") for path in dict.fromkeys(watched))
+    return "build/build.ninja: " + " ".join(escaped) + "\n"

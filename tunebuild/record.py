@@ -1,0 +1,85 @@
+"""One app's winners as the tree at hand sees them: its sidecar read and judged, and its scopes' profiles."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from tunebuild import profiles, resolve, sidecar, verdict
+from tunebuild.document import Built, Document
+from tunebuild.model import App, Box, Manifest, Scope, Verdict
+
+BINARY_STAMP = "build/rows.stamp"
+"""Touched when a row's object is really recompiled: "the binary" of sidecars without digests."""
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """A sidecar as found, and what a verdict on it needs."""
+
+    path: Path
+    found: verdict.Found
+    box: Box
+    built: Mapping[str, Built]
+    binary_s: int | None
+
+    @property
+    def source(self) -> resolve.Source | None:
+        """Its fresh winners for stamping, None when there are none."""
+        entries = verdict.fresh_entries(
+            self.found, box=self.box, built_now=self.built, binary_s=self.binary_s
+        )
+        if not entries or not isinstance(self.found, Document):
+            return None
+        raced = resolve.raced_references(self.found.race)
+        return resolve.Source("manifest", str(self.path), entries, raced)
+
+    def verdict(self, demand: verdict.Demand) -> Verdict:
+        return verdict.verdict(
+            self.found, demand, box=self.box, path=str(self.path), built_now=self.built, binary_s=self.binary_s
+        )
+
+
+def location(manifest: Manifest, app: App, environ: Mapping[str, str] = os.environ) -> Path:
+    """The sidecar of an app: beside the root tune.toml, unless the environment names another."""
+    return sidecar.location(manifest.project.root, app.sidecar or app.name, environ)
+
+
+def read(
+    manifest: Manifest, app: App, box: Box, built: Mapping[str, Built], environ: Mapping[str, str] = os.environ
+) -> Read:
+    path = location(manifest, app, environ)
+    return Read(path, sidecar.read(path), box, built, binary_stamp_s(manifest.project.root))
+
+
+def binary_stamp_s(root: Path) -> int | None:
+    try:
+        return int((root / BINARY_STAMP).stat().st_mtime)
+    except OSError:
+        return None
+
+
+def profiles_of(manifest: Manifest, app: App, box: Box) -> tuple[profiles.Chosen, ...]:
+    """What each scope of an app finds on its ladder of profiles."""
+    return tuple(choose_profile(scope, box) for scope in resolve.app_scopes(manifest, app))
+
+
+def choose_profile(scope: Scope, box: Box) -> profiles.Chosen:
+    ladder: list[tuple[str, Path, bytes | None]] = []
+    for cpu_class, path in profiles.rungs(scope, box):
+        try:
+            ladder.append((cpu_class, path, path.read_bytes()))
+        except OSError:
+            ladder.append((cpu_class, path, None))
+    return profiles.choose(scope, tuple(ladder))
+
+
+def demand(manifest: Manifest, scope: Scope) -> verdict.Demand:
+    """The seats and the pin that a scope wants answered."""
+    seats = tuple(
+        seat.key for family in profiles.demanded_families(manifest, scope) for seat in family.seats
+    )
+    pins = ((scope.version_key, scope.version),) if scope.version_key else ()
+    return verdict.Demand(seats, pins)
