@@ -58,7 +58,9 @@ class Measure:
     huber_k: float = _constant(1.5, "residuals past this many scales are weighed down", low=0.5)
     scale_floor_pct: float = _constant(0.15, "the spread of a window is never believed less", low=0)
     block_slices: int = _constant(6, "neighbours that share a clock step, in the finer fit", low=3)
-    min_cpu_share: float = _constant(0.97, "CPU over wall time under which a window is retaken", low=0, high=1)
+    min_cpu_share: float = _constant(
+        0.97, "CPU over wall time under which a window is retaken", low=0, high=1
+    )
     slice_retries: int = _constant(3, "how often a disturbed window is taken again", low=0)
 
     # Leaving the race.
@@ -81,6 +83,7 @@ class Measure:
     # A ratio that has two values is no winner.
     split_gap_pct: float = _constant(2.0, "two modes of a ratio this far apart are two states", low=0)
     split_separation: float = _constant(4.5, "the gap over the spread inside the modes", low=1)
+    split_min_pairs: int = _constant(24, "pairs below which no two states are seen", low=6)
     split_share: float = _constant(0.2, "the smaller mode's least share of the pairs", low=0, high=0.5)
 
     # The noise probe.

@@ -1,0 +1,1 @@
+"""The weather lab: simulated boxes of known truth, on which protocols are judged by figures."""
