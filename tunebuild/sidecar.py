@@ -47,14 +47,16 @@ def read(path: Path) -> Document | Unreadable | None:
         return None
     except (OSError, ValueError) as error:
         return Unreadable(f"cannot be read: {_words(error)}")
-    with os.fdopen(handle, "rb") as stream:
+    try:
         status = os.fstat(handle)
         if not stat.S_ISREG(status.st_mode):
             return Unreadable("not a regular file")
-        try:
+        with os.fdopen(os.dup(handle), "rb") as stream:
             data = stream.read(MAX_BYTES + 1)
-        except OSError as error:
-            return Unreadable(f"cannot be read: {_words(error)}")
+    except OSError as error:
+        return Unreadable(f"cannot be read: {_words(error)}")
+    finally:
+        os.close(handle)
     return parse(data, mtime_s=status.st_mtime_ns // 1_000_000_000)
 
 

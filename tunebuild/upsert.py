@@ -114,9 +114,9 @@ def _dropped(old: Document, change: Change) -> tuple[str, ...]:
 
 def origin_of(document: Document, key: str) -> str:
     """Where an entry came from: "" measured here, "profile:CLASS", "exchange"."""
-    origin = document.built.get(key, {}).get("origin")
-    if isinstance(origin, str):
-        return origin
+    if key in document.built:  # every writer of entries says it there
+        origin = document.built[key].get("origin")
+        return origin if isinstance(origin, str) else ""
     whole = document.provenance.get("origin")
     return EXCHANGE if whole == EXCHANGE and key in document.kernels else ""
 

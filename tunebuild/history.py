@@ -1,0 +1,146 @@
+"""The archive of mints: every one is kept, a failed one as a stub with its reason. Nothing is ever deleted.
+
+Archiving is best effort: it warns and goes on, since a mint must not fail for want of a copy.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal
+
+from tunebuild import emit, sidecar
+from tunebuild.document import Document
+from tunebuild.errors import TunebuildError
+
+HISTORY_VARIABLE = "TUNEBUILD_HISTORY"
+FAILED_SUFFIX = ".FAILED.json"
+_ENTRY = re.compile(r"(\d{8}-\d{6})_(.+?)(\.tune\.json|\.FAILED\.json)")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One archived mint. ``when``: YYYYMMDD-HHMMSS, UTC."""
+
+    path: Path
+    when: str
+    stem: str
+    kind: Literal["mint", "failed"]
+
+
+def directory(identity: str, environ: Mapping[str, str] = os.environ) -> Path:
+    """$TUNEBUILD_HISTORY verbatim, else a folder of this box in the home folder."""
+    if explicit := environ.get(HISTORY_VARIABLE, ""):
+        return Path(explicit)
+    home = environ.get("HOME") or environ.get("USERPROFILE") or ""
+    return Path(home or ".") / ".tune-history" / re.sub(r"[^0-9A-Za-z]", "-", identity)
+
+
+def archive(
+    path: Path, identity: str, *, now: datetime | None = None, environ: Mapping[str, str] = os.environ
+) -> Path | None:
+    """Copy the sidecar of a successful mint; None, and a warning, when that fails."""
+
+    def copy(target: Path) -> None:
+        emit.write_durable(target, path.read_bytes())
+
+    return _put(path, identity, sidecar.SUFFIX, copy, now, environ)
+
+
+def archive_failed(
+    path: Path,
+    identity: str,
+    *,
+    verdict: str,
+    note: str = "",
+    now: datetime | None = None,
+    environ: Mapping[str, str] = os.environ,
+) -> Path | None:
+    """Record a mint that wrote nothing: why, on which box, when."""
+    moment = now or datetime.now(UTC)
+    stub = {
+        "verdict": verdict,
+        "note": note,
+        "box": identity,
+        "written": moment.strftime("%Y-%m-%dT%H:%M:%SZ"),
+    }
+
+    def write(target: Path) -> None:
+        emit.write_durable(target, (json.dumps(stub, indent=2, sort_keys=True) + "\n").encode())
+
+    return _put(path, identity, FAILED_SUFFIX, write, moment, environ)
+
+
+def _put(
+    path: Path,
+    identity: str,
+    suffix: str,
+    write: Callable[[Path], None],
+    now: datetime | None,
+    environ: Mapping[str, str],
+) -> Path | None:
+    folder = directory(identity, environ)
+    stamp = (now or datetime.now(UTC)).strftime("%Y%m%d-%H%M%S")
+    stem = path.name.removesuffix(sidecar.SUFFIX)
+    try:
+        target = _unused(folder, f"{stamp}_{stem}", suffix)
+        write(target)
+    except (OSError, TunebuildError) as error:
+        words = str(error).splitlines()[0]
+        print(f"tunebuild: this mint is not archived in {folder}: {words}", file=sys.stderr)
+        return None
+    return target
+
+
+def _unused(folder: Path, name: str, suffix: str) -> Path:
+    """A name that nobody has, reserved by creating it: two mints of one second are two entries."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for count in range(1, 10_000):
+        target = folder / f"{name}{f'-{count}' if count > 1 else ''}{suffix}"
+        try:
+            os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644))
+        except FileExistsError:
+            continue
+        return target
+    raise FileExistsError(f"{folder / name} exists ten thousand times")
+
+
+def entries(identity: str, environ: Mapping[str, str] = os.environ, stem: str = "") -> tuple[Entry, ...]:
+    """The archive of this box, oldest first; ``stem`` "" is every app's. Empty files are left out."""
+    folder = directory(identity, environ)
+    try:
+        names = sorted(os.listdir(folder))
+    except OSError:
+        return ()
+    matches = ((name, _ENTRY.fullmatch(name)) for name in names)
+    found = (
+        Entry(folder / name, m[1], m[2], "failed" if m[3] == FAILED_SUFFIX else "mint")
+        for name, m in matches
+        if m and (folder / name).stat().st_size > 0
+    )
+    return tuple(
+        entry for entry in found if not stem or re.fullmatch(rf"{re.escape(stem)}(-\d+)?", entry.stem)
+    )
+
+
+def backup(path: Path) -> Path | None:
+    """Copy (others read it meanwhile) a sidecar to `<sidecar>.bak`; None when there is none."""
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    target = path.with_name(f"{path.name}.bak")
+    emit.write_durable(target, data)
+    return target
+
+
+def read_mint(path: Path) -> Document | None:
+    """An archived sidecar as it was, whatever box it speaks for; None when it cannot be read."""
+    found = sidecar.read(path)
+    return found if isinstance(found, Document) else None
