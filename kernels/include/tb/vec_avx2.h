@@ -102,4 +102,5 @@ TB_INLINE float vf32_hmax(vf32 a)
     s = _mm_max_ps(s, _mm_movehl_ps(s, s));
     return _mm_cvtss_f32(_mm_max_ss(s, _mm_movehdup_ps(s)));
 }
+#include "tb/vec_put.h"
 #endif

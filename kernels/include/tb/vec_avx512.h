@@ -53,4 +53,5 @@ TB_INLINE vf32 vf32_ldexp(vf32 a, vf32 n) { return _mm512_scalef_ps(a, n); }
 
 TB_INLINE float vf32_sum(vf32 a) { return _mm512_reduce_add_ps(a); }
 TB_INLINE float vf32_hmax(vf32 a) { return _mm512_reduce_max_ps(a); }
+#include "tb/vec_put.h"
 #endif

@@ -98,4 +98,5 @@ TB_INLINE float vf32_hmax(vf32 a)
     const float x = a[0] > a[2] ? a[0] : a[2], y = a[1] > a[3] ? a[1] : a[3];
     return x > y ? x : y;
 }
+#include "tb/vec_put.h"
 #endif

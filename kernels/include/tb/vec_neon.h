@@ -62,4 +62,5 @@ TB_INLINE vf32 vf32_shl23(vf32 a) { return vreinterpretq_f32_s32(vshlq_n_s32(vre
 
 TB_INLINE float vf32_sum(vf32 a) { return vaddvq_f32(a); }
 TB_INLINE float vf32_hmax(vf32 a) { return vmaxnmvq_f32(a); }
+#include "tb/vec_put.h"
 #endif

@@ -1,0 +1,23 @@
+/* Stores at the right edge of a matrix, for every instruction set; included by the vec_*.h. */
+#ifndef TB_VEC_PUT_H
+#define TB_VEC_PUT_H
+
+/* A row of results has `cols` columns left; v holds those from `first` on. Store what exists of them. */
+TB_INLINE void vf32_put(float *p, vf32 v, size_t cols, size_t first)
+{
+    if (cols >= first + VF32_LANES)
+        vf32_store(p, v);
+    else if (cols > first)
+        vf32_store_n(p, v, cols - first);
+}
+
+/* The same, on top of what p holds if `more`. */
+TB_INLINE void vf32_put_more(float *p, vf32 v, size_t cols, size_t first, int more)
+{
+    if (more && cols >= first + VF32_LANES)
+        v = vf32_add(v, vf32_load(p));
+    else if (more && cols > first)
+        v = vf32_add(v, vf32_load_n(p, cols - first));
+    vf32_put(p, v, cols, first);
+}
+#endif
