@@ -21,7 +21,7 @@ def painted(text: str, colour: Colour | None, on: bool) -> str:
 
 
 def padded(rows: Sequence[Sequence[str]]) -> list[list[str]]:
-    """Cells as wide as the widest of their column, never cut: a name that does not fit makes its line long."""
+    """Cells as wide as the widest of their column, never cut: a name that does not fit makes a long line."""
     cleaned = [[ascii_only(cell) for cell in row] for row in rows]
     columns = max((len(row) for row in cleaned), default=0)
     widths = [max((len(row[at]) for row in cleaned if at < len(row)), default=0) for at in range(columns)]

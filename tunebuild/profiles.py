@@ -10,26 +10,33 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
 from tunebuild import features, resolve
+from tunebuild.document import Built, Json
 from tunebuild.model import App, Box, Family, Manifest, Scope
 
 SUFFIX = ".tune-defaults.json"
+SECTIONS = ("kernels", "provenance", "bounds", "built")
 MAX_BYTES = 4_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """One class's winners as read. ``provenance`` keeps scalars only."""
+    """One class's winners as read. ``provenance`` keeps scalars only.
+
+    ``bounds``: by family, what a merge of several boxes promises. ``built``: by key, the digests of what the
+    donors measured.
+    """
 
     path: str
     cpu_class: str
     kernels: Mapping[str, str]
     provenance: Mapping[str, str | int | float]
-    bounds: Mapping[str, object]
+    bounds: Mapping[str, Mapping[str, Json]] = field(default_factory=dict)
+    built: Mapping[str, Built] = field(default_factory=dict)
 
     @property
     def features(self) -> frozenset[str]:
@@ -92,21 +99,22 @@ def parse(path: str, cpu_class: str, data: bytes) -> Profile | Unusable:
         return Unusable(path, f"it is not JSON ({_first_line(error)})")
     if not isinstance(document, dict):
         return Unusable(path, "it is not a JSON object")
-    kernels, provenance, bounds = (document.get(key) for key in ("kernels", "provenance", "bounds"))
+    kernels, provenance, bounds, built = (_mapping(document.get(name)) for name in SECTIONS)
     return Profile(
         path,
         cpu_class,
-        {key: value for key, value in _mapping(kernels).items() if isinstance(value, str)},
+        {key: value for key, value in kernels.items() if isinstance(value, str)},
         {
             key: value
-            for key, value in _mapping(provenance).items()
+            for key, value in provenance.items()
             if isinstance(value, str | int | float) and not isinstance(value, bool)
         },
-        _mapping(bounds),
+        {key: value for key, value in bounds.items() if isinstance(value, dict)},
+        {key: value for key, value in built.items() if isinstance(value, dict)},
     )
 
 
-def _mapping(value: object) -> dict[str, object]:
+def _mapping(value: Json) -> dict[str, Json]:
     return value if isinstance(value, dict) else {}
 
 
@@ -172,7 +180,8 @@ class Adoption:
 
     ``none``: nothing answers, everything demanded is raced. ``covered``: the build stamps it all from the
     profile, nothing is raced or written. ``partial``: ``entries`` go into the sidecar with ``notes`` in its
-    provenance, and ``residue`` alone is raced, by exact name.
+    provenance, and ``residue`` alone is raced, by exact name. ``origin_built``: what the donors measured, by
+    key, to be kept beside the digests of the tree at hand.
     """
 
     kind: Literal["none", "covered", "partial"]
@@ -183,6 +192,7 @@ class Adoption:
     residue: tuple[str, ...] = ()
     why: tuple[tuple[str, str], ...] = ()  # (seat key, why it is in the residue)
     notes: tuple[tuple[str, str], ...] = ()
+    origin_built: tuple[tuple[str, Built], ...] = ()
 
     @property
     def only(self) -> str:
@@ -245,6 +255,7 @@ def adoption(
     beaten: list[str] = []
     why: list[tuple[str, str]] = []
     entries: dict[str, str] = {}
+    donors: dict[str, Built] = {}
     used: dict[str, Profile] = {}
     for family in open_families:
         profile = next((one for one in profiles if resolve.answers(family, offers[one.path])), profiles[0])
@@ -257,6 +268,7 @@ def adoption(
         used[profile.path] = profile
         names = (*keys, *resolve.companion_keys(family))
         entries.update((name, profile.kernels[name]) for name in names if profile.kernels.get(name))
+        donors.update((name, profile.built[name]) for name in names if name in profile.built)
     residue = (*missing, *beaten)
     if not used:
         return Adoption("none", scope.name, residue=residue, why=tuple(why))
@@ -275,6 +287,7 @@ def adoption(
         residue,
         tuple(why),
         tuple(notes.items()) if residue else (),
+        tuple((key, donors[key]) for key, _ in kept if key in donors),
     )
 
 

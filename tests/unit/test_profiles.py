@@ -224,6 +224,11 @@ def test_companions_own_row_travels_with_its_family() -> None:
     )
 
 
+def test_adoption_keeps_what_the_donors_measured() -> None:
+    found = replace(profile({"f": "a"}), built={"f": {"source": "1"}, "g": {"source": "2"}})
+    assert adopt(manifest(family("f"), family("g")), found).origin_built == (("f", {"source": "1"}),)
+
+
 def test_nothing_usable_in_the_profile_is_a_full_race() -> None:
     assert adopt(manifest(family("f")), profile({"f": "a"}), WIDE_BOX).kind == "none"
 
