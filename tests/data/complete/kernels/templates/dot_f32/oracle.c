@@ -1,0 +1,1 @@
+/* only its place matters here */

@@ -1,0 +1,1 @@
+void scale_f32(float *x, float a, size_t n) { for (size_t i = 0; i < n; i++) x[i] *= a; }
