@@ -187,8 +187,6 @@ class _Builder:
     def _name(self, node: ast.Name) -> ast.expr:
         if node.id in ("true", "false"):
             return ast.Constant(node.id == "true")
-        if node.id in FUNCTIONS:
-            raise ExpressionError(f"{node.id} is a function: {node.id}(a, b)", node.col_offset + 1)
         name = _spelling(node.id)
         if name not in self.free:
             self.free.append(name)
