@@ -1,439 +1,357 @@
-"""How a function is called for the gate and the race: its arguments, workloads, `prepare` and gate cases."""
+"""How a function is called to be judged or timed: cases, and the worker's words for them. Pure.
+
+A `Subject` is one function with args of its own, a family or a companion. Its *cases* are calls: sizes,
+offsets, fills and a seed. `job_lines` says all of it to the worker (runtime/worker/job.c reads it); rows
+whose packed buffers differ in layout or size form *groups*, and the reference is a group of its own.
+"""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import get_args
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
 
-from tunebuild import expressions, prototype
-from tunebuild.cases import FILLS, cases
-from tunebuild.grid import parsed
+from tunebuild import expressions
+from tunebuild.errors import UsageError
 from tunebuild.model import (
     ELEMENT_BYTES,
+    REFERENCE,
     Argument,
-    Call,
     Check,
-    ElementType,
-    Function,
-    Kind,
-    Parameter,
+    Companion,
+    Compare,
+    Family,
+    Row,
     Value,
     Workload,
 )
-from tunebuild.positions import KeyPath
-from tunebuild.records import Notes
-from tunebuild.tables import ArgTable, CheckTable, WorkloadTable
 
-ELEMENT_TYPES: tuple[str, ...] = get_args(ElementType)
-DEFAULT_WORKLOAD = "default"
-DEFAULT_ELEMENTS = 4096
-DEFAULT_FLOAT = 1.5
-MAX_ELEMENTS = 2**36
-_TYPED = re.compile(r"\s*(\w+)\s*\[(.*)\]\s*", re.ASCII | re.DOTALL)
-_CALL = re.compile(r"\s*([A-Za-z_]\w*)\s*\((.*)\)\s*;?\s*", re.ASCII | re.DOTALL)
-_IDENTIFIER = re.compile(r"[A-Za-z_]\w*", re.ASCII)
-_LOOSE = re.compile(r"void\b|\bchar\b|u?int8_t")  # a pointer to these may point to anything
+FILLS = ("normal", "uniform", "zeros", "ramp", "extremes", "denormal", "max", "special")
+FLOATS = ("f16", "bf16", "f32", "f64")
+Placement = Literal["both", "left", "right"]
+Scalars = tuple[tuple[str, int | float], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
-    """One function that is called, and what its tables may name."""
+class Driver:
+    """What a tune library says of one function. ``rows`` are suffixes, the reference first."""
 
-    function: Function
-    path: KeyPath  # of its family or companion
-    notes: Notes
-    row_values: Mapping[str, Value]  # of one row, for sizes of scratch
-    callables: Mapping[str, Function | None]  # for prepare; None: a support function, parameters unknown
-    support: frozenset[str]  # functions that may fill a buffer
-
-    def integers(self) -> tuple[str, ...]:
-        return tuple(p.name for p in self.function.parameters if prototype.is_integer(p.ctype))
+    name: str
+    result: str  # an element type, "" for void
+    oracle: bool
+    buffers: tuple[str, ...]
+    scalars: tuple[str, ...]
+    rows: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Tables:
-    """What a family or a companion says about its calls."""
+class Subject:
+    """A function as the gate and the race see it. ``family`` names it in replay commands."""
 
-    args: Mapping[str, ArgTable]
-    workload: Mapping[str, WorkloadTable]
-    check: CheckTable | None
-    prepare: tuple[str, ...]
-    domain: str = ""
+    family: str
+    name: str
+    args: tuple[Argument, ...]
+    check: Check
+    workloads: tuple[Workload, ...]
+    rows: tuple[Row, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Calls:
-    args: tuple[Argument, ...] = ()
-    workloads: tuple[Workload, ...] = ()
-    check: Check | None = None
-    prepare: tuple[Call, ...] = ()
+class Case:
+    """One call. Offsets (elements) go round over the buffers; the fill "" leaves each argument its own."""
+
+    scalars: Scalars
+    offsets: tuple[int, ...] = (0,)
+    fill: str = "normal"
+    seed: int = 1
+    placement: Placement = "both"
+    copies: int = 0  # race: what a cold slice walks, 0 hot
+    fills: tuple[tuple[str, str], ...] = ()  # by argument; these rule
 
 
-def read(site: Site, tables: Tables) -> Calls:
-    """Everything about the calls of one function; mistakes go to ``site.notes``."""
-    scalars = _scalar_names(site, tables.workload)
-    arguments = _arguments(site, tables.args, scalars)
-    workloads = _workloads(site, tables.workload, scalars, arguments)
-    prepare = tuple(
-        call
-        for index, text in enumerate(tables.prepare)
-        if (call := _prepare(site, text, arguments, scalars, (*site.path, "prepare", index)))
-    )
-    _unused(site, tables, arguments, prepare)
-    if not workloads:
-        return Calls(arguments, (), None, prepare)
-    check = cases(site.function, tables.check, tables.domain, arguments, workloads, site.path, site.notes)
-    _check_fills(site, check, tables.check)
-    _check_sizes(site, arguments, workloads, check)
-    return Calls(arguments, workloads, check, prepare)
+def subject(family: Family, companion: Companion | None = None) -> Subject:
+    """The family, or its companion, as something to call. A companion without workloads has its family's."""
+    one = companion or family
+    check = one.check or Check(sizes=tuple(w.scalars for w in one.workloads))
+    return Subject(family.name, one.name, one.args, check, one.workloads or family.workloads, family.rows)
 
 
-def _scalar_names(site: Site, tables: Mapping[str, WorkloadTable]) -> tuple[str, ...]:
-    """The prototype's scalars in its order, then those that only workloads name."""
-    own = [p.name for p in site.function.parameters if not p.pointer]
-    pointers = {p.name for p in site.function.parameters if p.pointer}
-    named = [name for table in tables.values() for name in table.scalars if name not in pointers]
-    return tuple(dict.fromkeys((*own, *named)))
+# --- cases ---------------------------------------------------------------------------------------
 
 
-# --- arguments -------------------------------------------------------------------------------------
+def gate_cases(of: Subject) -> tuple[Case, ...]:
+    """Three calls a size: the first fill at one offset, another fill, the first fill at mixed offsets.
+
+    The first fill comes twice, since the others may hide an error (in a sum that is infinite anyway);
+    those and the offsets rotate over the sizes. Every call is made flush left and flush right, on two data.
+    """
+    check = of.check
+    offsets, fills = check.offsets or (0,), check.fills or ("normal",)
+    others = fills[1:] or fills
+    cases = []
+    for at, size in enumerate(check.sizes):
+        turn = offsets[at % len(offsets) :] + offsets[: at % len(offsets)]
+        three = ((turn[:1], fills[0]), (turn[1:2] or turn[:1], others[at % len(others)]), (turn, fills[0]))
+        cases += [
+            Case(size, offset, fill, seed=3 * at + number + 1) for number, (offset, fill) in enumerate(three)
+        ]
+    return tuple(dict.fromkeys(cases))
 
 
-def _arguments(site: Site, tables: Mapping[str, ArgTable], scalars: tuple[str, ...]) -> tuple[Argument, ...]:
-    """The prototype's parameters in its order, then the other buffers in file order."""
-    made: list[Argument] = []
-    for index, parameter in enumerate(site.function.parameters):
-        table = tables.get(parameter.name)
-        path = (*site.path, "args", parameter.name)
-        if not parameter.pointer:
-            if table is not None:
-                site.notes.add(path, f"`{parameter.name}` is a scalar", "give its value in the workloads")
-            element = prototype.element(parameter.ctype)
-            made.append(Argument(parameter.name, "scalar", element, parameter=index))
-        elif table is not None:
-            made += _argument(site, parameter.name, table, scalars, tables, parameter, index)
-        elif not site.notes.within(path):
-            made += _derived(site, parameter, index)
-    named = {parameter.name for parameter in site.function.parameters}
-    for name, table in tables.items():
-        if name in named:
+def workload_cases(
+    of: Subject, *, cache_bytes: int, cold_bytes: int, multiple: float = 4.0
+) -> tuple[Case, ...]:
+    """One call a workload, as it is timed. A cold one walks copies of ``multiple`` caches (at least two)."""
+    cases = []
+    for number, workload in enumerate(of.workloads):
+        case = Case(workload.scalars, (0,), "", seed=1000 + number, fills=workload.fills)
+        if workload.cache == "cold":
+            wanted = min(int(multiple * cache_bytes), cold_bytes)
+            case = replace(case, copies=max(2, wanted // max(_set_bytes(of, workload), 1)))
+        cases.append(case)
+    return tuple(cases)
+
+
+def _set_bytes(of: Subject, workload: Workload) -> int:
+    """Bytes that one call touches, packed buffers at their largest."""
+    total = 0
+    for argument in of.args:
+        if argument.kind in ("scalar", "pointers") or argument.parameter < 0:
             continue
-        if not _IDENTIFIER.fullmatch(name) or name.startswith("tb_"):
-            site.notes.add((*site.path, "args", name), f"`{name}` is no C name", "letters, digits and _")
-        made += _argument(site, name, table, scalars, tables, None, -1)
-    return tuple(made)
+        values = dict(workload.scalars)
+        width = ELEMENT_BYTES.get(argument.element, 1)
+        total += _parts(argument, values) * width * max(_sizes_by_group(of, argument, values).values())
+    return total
 
 
-def _derived(site: Site, parameter: Parameter, index: int) -> list[Argument]:
-    """A buffer without a table: as many elements as the prototype's one integer says."""
-    element, integers = prototype.element(parameter.ctype), site.integers()
-    if element and len(integers) == 1 and parameter.ctype.count("*") == 1:
-        kind: Kind = "in" if parameter.const else "inout"
-        return [Argument(parameter.name, kind, element, integers[0], parameter=index)]
-    kind_word = "in" if parameter.const else "inout"
-    size = integers[0] if integers else "1"
-    site.notes.add(
-        (*site.path, "args"),
-        f"nothing says how many elements the buffer `{parameter.name}` has",
-        f'write {parameter.name} = {{ {kind_word} = "{element or "u8"}[{size}]" }} in its args table',
-    )
-    return []
+def case_text(case: Case, placement: str = "") -> str:
+    """A case as people and `tunebuild test --case` read it: n=31 offset=1 fill=max placement=right seed=7."""
+    words = [f"{name}={value}" for name, value in case.scalars]
+    words.append(f"offset={','.join(map(str, case.offsets))}")
+    words.append(f"fill={case.fill}")
+    where = placement or case.placement
+    words += [f"placement={where}"] if where != "both" else []
+    return " ".join([*words, f"seed={case.seed}"])
 
 
-def _argument(
-    site: Site,
-    name: str,
-    table: ArgTable,
-    scalars: tuple[str, ...],
-    tables: Mapping[str, ArgTable],
-    parameter: Parameter | None,
-    index: int,
-) -> list[Argument]:
-    path, notes = (*site.path, "args", name), site.notes
-    kinds: dict[Kind, str] = {
-        "in": table.in_, "out": table.out, "inout": table.inout, "scratch": table.scratch,
-    }  # fmt: skip
-    given: list[Kind] = [kind for kind, text in kinds.items() if text]
-    if table.pointers:
-        given.append("pointers")
-    if len(given) != 1:
-        what = f"{' and '.join(given)} at once" if given else "it is not said what it is"
-        if not (notes.within(path) and not given):
-            notes.add(path, what, 'write one of in, out, inout, scratch = "f32[n]", or pointers = ["x"]')
-        return []
-    kind = given[0]
-    if kind == "pointers":
-        return _pointers(site, name, table, tables, parameter, index)
-    typed = _TYPED.fullmatch(kinds[kind])
-    if typed is None:
-        notes.add((*path, kind), f"`{kinds[kind]}` is no TYPE[ELEMENTS]", "write, for instance, f32[n]")
-        return []
-    element, size = typed.group(1), typed.group(2).strip()
-    if element not in ELEMENT_TYPES:
-        notes.unknown((*path, kind), f"`{element}` is no element type", element, ELEMENT_TYPES)
-        return []
-    known = frozenset(scalars) | (frozenset(site.row_values) if kind == "scratch" else frozenset())
-    parsed(size, known, (*path, kind), notes)
-    if table.count:
-        parsed(table.count, frozenset(scalars), (*path, "count"), notes)
-    _check_parameter(site, parameter, kind, element, path)
-    _check_valid(site, table.valid, kind, scalars, path)
-    _check_fill(site, table.fill, (*path, "fill"))
-    return [Argument(name, kind, element, size, table.fill, table.count, (), table.valid, index)]
+def parse_case(text: str) -> Case:
+    """The reverse of `case_text`; `UsageError` for anything else."""
+    known: dict[str, str] = {}
+    for word in text.split():
+        name, equals, value = word.partition("=")
+        if not equals or not value:
+            raise UsageError(f"--case: `{word}` is not NAME=VALUE", fix='write "n=31 offset=1 fill=normal"')
+        known[name] = value
+    placement = known.pop("placement", "both")
+    try:
+        offsets = tuple(int(part) for part in known.pop("offset", "0").split(","))
+        fill, seed = known.pop("fill", "normal"), int(known.pop("seed", "1"))
+        scalars = tuple((name, _number(value)) for name, value in known.items())
+    except ValueError as error:
+        raise UsageError(f"--case: {error}", fix="offsets, seeds and sizes are numbers") from None
+    if placement not in ("both", "left", "right"):
+        raise UsageError(f"--case: placement is left, right or both, not {placement}")
+    return Case(scalars, offsets, fill, seed, placement)  # type: ignore[arg-type]
 
 
-def _pointers(
-    site: Site,
-    name: str,
-    table: ArgTable,
-    tables: Mapping[str, ArgTable],
-    parameter: Parameter | None,
-    index: int,
-) -> list[Argument]:
-    path = (*site.path, "args", name, "pointers")
-    pointed = frozenset(p.name for p in site.function.parameters if p.pointer) | frozenset(tables)
-    for position, other in enumerate(table.pointers):
-        if other not in pointed or other == name or (other in tables and tables[other].pointers):
-            known = sorted(pointed - {name})
-            site.notes.unknown((*path, position), f"`{other}` is no buffer of this call", other, known)
-    if parameter is not None and parameter.ctype.count("*") != 2:
-        fix = f"`{parameter.ctype}` must be a pointer to pointers, such as `const float *const *`"
-        site.notes.add(path, f"`{name}` cannot hold addresses", fix)
-    return [Argument(name, "pointers", pointers=table.pointers, parameter=index)]
+def _number(text: str) -> int | float:
+    try:
+        return int(text)
+    except ValueError:
+        return float(text)
 
 
-def _check_parameter(
-    site: Site, parameter: Parameter | None, kind: Kind, element: str, path: KeyPath
-) -> None:
-    """The buffer must be one that the C parameter can point to."""
-    if parameter is None:
-        return
-    if parameter.ctype.count("*") != 1:
-        what = f"`{parameter.ctype}` points to pointers"
-        site.notes.add((*path, kind), what, 'write pointers = ["NAME"] and a buffer of that name')
-        return
-    if parameter.const and kind in ("out", "inout"):
-        fix = "write in, or remove the const of the prototype"
-        site.notes.add((*path, kind), f"`{parameter.name}` is `{parameter.ctype}`: it cannot be {kind}", fix)
-    wanted = prototype.element(parameter.ctype)
-    if not wanted or _LOOSE.search(parameter.ctype) or ELEMENT_BYTES[wanted] == ELEMENT_BYTES[element]:
-        return
-    what = f"an element of `{parameter.ctype}` has {ELEMENT_BYTES[wanted]} bytes, {element} has"
-    site.notes.add((*path, kind), f"{what} {ELEMENT_BYTES[element]}", f"write {wanted}[...]")
+# --- sizes ---------------------------------------------------------------------------------------
 
 
-def _check_valid(site: Site, valid: str, kind: Kind, scalars: tuple[str, ...], path: KeyPath) -> None:
-    if not valid:
-        return
-    if kind not in ("out", "inout"):
-        site.notes.add((*path, "valid"), f"a buffer that is {kind} is not compared", "remove valid")
-    known = frozenset(scalars)
-    if site.function.returns != "void":
-        known |= {"return"}
-    parsed(valid, known, (*path, "valid"), site.notes)
+def _evaluate(text: str, values: Mapping[str, Value]) -> int:
+    return int(expressions.evaluate(expressions.parse(text), values))
 
 
-def _check_fill(site: Site, fill: str, path: KeyPath) -> None:
-    if fill not in FILLS and fill not in site.support:
-        known = (*FILLS, *sorted(site.support))
-        site.notes.unknown(path, f"`{fill}` is no fill and no support function", fill, known)
+def _parts(argument: Argument, values: Mapping[str, Value]) -> int:
+    return _evaluate(argument.count, values) if argument.count else 1
 
 
-def _check_fills(site: Site, check: Check, table: CheckTable | None) -> None:
-    for index, fill in enumerate(check.fills if table and table.fills else ()):
-        _check_fill(site, fill, (*site.path, "check", "fills", index))
+def _row_keys(of: Subject) -> dict[str, tuple[Value, ...]]:
+    """What tells a row's packed buffers from another's: its layout and the row values their sizes read."""
+    read = {
+        name
+        for argument in of.args
+        if argument.kind == "scratch"
+        for name in expressions.names(expressions.parse(argument.size))
+    }
+    return {
+        row.suffix: (*row.layout, *(value for name, value in row.values if name in read)) for row in of.rows
+    }
 
 
-# --- workloads -------------------------------------------------------------------------------------
+def groups(of: Subject) -> dict[str, int]:
+    """The group of every row, by suffix, the reference last; all one group where nothing is packed."""
+    if not any(argument.kind == "scratch" for argument in of.args):
+        return dict.fromkeys((*(row.suffix for row in of.rows), REFERENCE), 0)
+    numbers: dict[tuple[Value, ...], int] = {}
+    keys = _row_keys(of)
+    grouped = {suffix: numbers.setdefault(key, len(numbers)) for suffix, key in keys.items()}
+    return grouped | {REFERENCE: len(numbers)}
 
 
-def _workloads(
-    site: Site,
-    tables: Mapping[str, WorkloadTable],
-    scalars: tuple[str, ...],
-    arguments: tuple[Argument, ...],
-) -> tuple[Workload, ...]:
-    if not tables:
-        return _default_workload(site)
-    buffers = [argument.name for argument in arguments if argument.kind not in ("scalar", "pointers")]
-    made = [
-        _workload(site, name, table, scalars, buffers, (*site.path, "workload", name))
-        for name, table in tables.items()
-    ]
-    return tuple(workload for workload in made if workload)
+def _sizes_by_group(of: Subject, argument: Argument, values: Mapping[str, Value]) -> dict[int, int]:
+    """Elements of one part of ``argument`` by group. The reference has no row values: the largest is its."""
+    if argument.kind != "scratch":
+        return {0: _evaluate(argument.size, values)}
+    grouped = groups(of)
+    first = {grouped[row.suffix]: row for row in reversed(of.rows)}
+    sizes = {group: _evaluate(argument.size, {**dict(row.values), **values}) for group, row in first.items()}
+    largest = max(sizes.values(), default=None)
+    return sizes | {grouped[REFERENCE]: _evaluate(argument.size, values) if largest is None else largest}
 
 
-def _default_workload(site: Site) -> tuple[Workload, ...]:
-    integers = site.integers()
-    own = [p for p in site.function.parameters if not p.pointer]
-    if len(integers) == 1:
-        values = ((p.name, DEFAULT_ELEMENTS if p.name in integers else DEFAULT_FLOAT) for p in own)
-        return (Workload(DEFAULT_WORKLOAD, tuple(values)),)
-    if not own:
-        return (Workload(DEFAULT_WORKLOAD, ()),)
-    if not site.notes.within((*site.path, "workload")):
-        values_text = ", ".join(f"{p.name} = ..." for p in own)
-        table = ".".join(str(part) for part in (*site.path, "workload", "NAME"))
-        site.notes.add(
-            site.path, "no workload says at which sizes it is used", f"write [{table}] {values_text}"
-        )
-    return ()
+# --- the worker's words --------------------------------------------------------------------------
 
 
-def _workload(
-    site: Site,
-    name: str,
-    table: WorkloadTable,
-    scalars: tuple[str, ...],
-    buffers: list[str],
-    path: KeyPath,
-) -> Workload | None:
-    notes = site.notes
-    own = {p.name: p for p in site.function.parameters}
-    if not re.fullmatch(r"[A-Za-z_][\w.-]{0,63}", name, re.ASCII):
-        notes.add(path, f"`{name}` is no name", "letters, digits, _ . and -, at most 64")
-    missing = [p for p in own.values() if not p.pointer and p.name not in table.scalars]
-    for parameter in missing:
-        if not notes.within((*path, parameter.name)):
-            notes.add(path, f"no value for the scalar `{parameter.name}`", f"write {parameter.name} = ...")
-    for key, value in table.scalars.items():
-        _check_scalar(site, own.get(key), key, value, (*path, key))
-    if table.weight <= 0:
-        notes.add((*path, "weight"), f"a weight of {table.weight:g}", "write a number above 0")
-    if table.work:
-        parsed(table.work, frozenset(scalars), (*path, "work"), notes)
-    for buffer, fill in table.fill.items():
-        if buffer not in buffers:
-            notes.unknown((*path, "fill", buffer), f"`{buffer}` is no buffer of this call", buffer, buffers)
-        _check_fill(site, fill, (*path, "fill", buffer))
-    if missing:
-        return None
-    values = tuple((key, table.scalars[key]) for key in scalars if key in table.scalars)
-    return Workload(name, values, table.work, table.cache, float(table.weight), tuple(table.fill.items()))
+def job_lines(of: Subject, driver: Driver, cases: Sequence[Case], *, timeout_ms: int) -> list[str]:
+    """A job's description, line by line, for the worker that said ``driver``."""
+    by_name = {argument.name: argument for argument in of.args}
+    arguments = [by_name[name] for name in driver.buffers]
+    grouped = groups(of)
+    group_count = max(grouped.values()) + 1
+    values = [dict(case.scalars) for case in cases]
+    lines = [f"begin {driver.name} {timeout_ms} {group_count}"]
+    lines += [_argument_line(argument, driver, values) for argument in arguments]
+    lines.append("groups " + " ".join(str(grouped.get(suffix, grouped[REFERENCE])) for suffix in driver.rows))
+    lines.append(_compare_line(of.check.compare))
+    scratch: list[str] = []
+    for number, (case, known) in enumerate(zip(cases, values, strict=True)):
+        extents = []
+        for at, argument in enumerate(arguments):
+            sizes = {0: 0} if argument.kind == "pointers" else _sizes_by_group(of, argument, known)
+            scratch += [f"scratch {g} {number} {at} {n}" for g, n in sizes.items() if g and n != sizes[0]]
+            extents.append(_extent(case, argument, at, sizes[0], known))
+        scalars = [_scalar(known.get(name, 0), by_name.get(name)) for name in driver.scalars]
+        lines.append(" ".join([f"case {case.seed} {case.copies}", *scalars, *extents]))
+    return lines + scratch
 
 
-_LIMITS = {
-    f"{sign}{bits}": (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if sign == "i" else (0, 2**bits - 1)
-    for sign in "iu"
-    for bits in (8, 16, 32, 64)
-}
+def _argument_line(argument: Argument, driver: Driver, values: Sequence[Mapping[str, Value]]) -> str:
+    kind = "source" if argument.kind == "in" and argument.parameter < 0 else argument.kind
+    parts = max((_parts(argument, known) for known in values), default=1)
+    pointed = [str(driver.buffers.index(name)) for name in argument.pointers]
+    return " ".join(["arg", kind, argument.element or "u64", str(parts), *pointed])
 
 
-def _check_scalar(
-    site: Site, parameter: Parameter | None, key: str, value: int | float, path: KeyPath
-) -> None:
-    if parameter is not None and parameter.pointer:
-        site.notes.add(path, f"`{key}` is a buffer", f"describe it in [{site.path[0]}.{site.path[1]}.args]")
-        return
-    element = prototype.element(parameter.ctype) if parameter else "i64"
-    if element not in _LIMITS:
-        return
-    if not isinstance(value, int):
-        ctype = parameter.ctype if parameter else "int64_t"
-        site.notes.add(path, f"{value} for `{ctype} {key}`", "write an integer")
-        return
-    low, high = _LIMITS[element]
-    if not low <= value <= high:
-        ctype = parameter.ctype if parameter else "int64_t"
-        site.notes.add(path, f"{value} does not fit `{ctype} {key}`", f"write {low} to {high}")
+def _compare_line(compare: Compare) -> str:
+    return f"compare {compare.rule} {compare.ulp} {compare.rtol!r} {compare.atol!r} {compare.scale or 'want'}"
 
 
-def _unused(site: Site, tables: Tables, arguments: tuple[Argument, ...], prepare: tuple[Call, ...]) -> None:
-    """A scalar that nothing uses is a misspelt one."""
-    own = {p.name for p in site.function.parameters}
-    extra = {n: w for w, table in tables.workload.items() for n in table.scalars if n not in own}
-    if not extra:
-        return
-    texts = [text for a in arguments for text in (a.size, a.count, a.valid)]
-    texts += [table.work for table in tables.workload.values()] + [tables.domain]
-    used = {name for call in prepare for name in call.arguments}
-    for text in filter(None, texts):
-        used |= set(_IDENTIFIER.findall(text))
-    for name, workload in extra.items():
-        if name not in used:
-            what = f"nothing uses the scalar `{name}`: the prototype has no such parameter"
-            scalars = [p.name for p in site.function.parameters if not p.pointer]
-            site.notes.unknown((*site.path, "workload", workload, name), what, name, scalars)
+def _extent(case: Case, argument: Argument, at: int, elements: int, known: Mapping[str, Value]) -> str:
+    own = dict(case.fills).get(argument.name, argument.fill)
+    fill = own if own not in FILLS or not case.fill else case.fill
+    valid = -1
+    if argument.valid:
+        needs_result = "return" in expressions.names(expressions.parse(argument.valid))
+        plain = argument.valid.strip() == "return"
+        valid = (-2 if plain else 0) if needs_result else max(_evaluate(argument.valid, known), 0)
+    offset = case.offsets[at % len(case.offsets)]
+    return f"{elements}:{_parts(argument, known)}:{offset}:{fill}:{valid}"
 
 
-# --- prepare ---------------------------------------------------------------------------------------
+def _scalar(value: int | float, argument: Argument | None) -> str:
+    if argument is not None and argument.element in FLOATS:
+        return f"f{float(value).hex()}"
+    return f"i{int(value)}"
 
 
-def _prepare(
-    site: Site, text: str, arguments: tuple[Argument, ...], scalars: tuple[str, ...], path: KeyPath
-) -> Call | None:
-    match = _CALL.fullmatch(text)
-    if match is None:
-        site.notes.add(path, f"`{text}` is no call", "write function(argument, argument)")
-        return None
-    function = match.group(1)
-    passed = tuple(part.strip() for part in match.group(2).split(",")) if match.group(2).strip() else ()
-    if function not in site.callables:
-        what = f"`{function}` is no companion, family or support function"
-        site.notes.unknown(path, what, function, site.callables)
-        return None
-    known = [argument.name for argument in arguments] + list(scalars)
-    unknown = [name for name in passed if name not in known and not re.fullmatch(r"-?\d{1,18}", name)]
-    for name in unknown:
-        site.notes.unknown(path, f"`{name}` is no argument or scalar of this call", name, known)
-    called = site.callables[function]
-    if called is not None and len(called.parameters) != len(passed):
-        count = len(called.parameters)
-        site.notes.add(path, f"`{function}` takes {count} arguments, {len(passed)} are given", called.text)
-        return None
-    if called is not None and not unknown:
-        _check_passed(site, called, passed, arguments, path)
-    return Call(function, passed)
+def valid_lines(
+    of: Subject, driver: Driver, cases: Sequence[Case], returned: Sequence[int | float]
+) -> list[str]:
+    """Where ``valid`` reads the return value: the limits, from the reference's two returns a case."""
+    lines = []
+    for argument in of.args:
+        if not argument.valid or "return" not in expressions.names(expressions.parse(argument.valid)):
+            continue
+        at = driver.buffers.index(argument.name)
+        for number, result in enumerate(returned):
+            case, data = divmod(number, 2)
+            limit = _evaluate(argument.valid, {**dict(cases[case].scalars), "return": result})
+            lines.append(f"valid {case} {data} {at} {max(limit, 0)}")
+    return lines
 
 
-def _check_passed(
-    site: Site, called: Function, passed: tuple[str, ...], arguments: tuple[Argument, ...], path: KeyPath
-) -> None:
-    buffers = {argument.name for argument in arguments if argument.kind != "scalar"}
-    for parameter, name in zip(called.parameters, passed, strict=True):
-        if parameter.pointer != (name in buffers):
-            word = "a buffer" if parameter.pointer else "a scalar"
-            site.notes.add(path, f"`{name}` where `{called.name}` takes {word}", called.text)
+# --- findings in words ---------------------------------------------------------------------------
 
 
-# --- sizes -----------------------------------------------------------------------------------------
+def explain(said: Mapping[str, str], case: Case | None = None) -> str:
+    """One sentence of what the worker found: what happened, to which element, in which call."""
+    what = _what(said)
+    if said.get("phase") == "prepare":
+        what = f"in prepare: {what}"
+    if said.get("phase") == "fill":
+        what = f"in a support function that fills data: {what}"
+    if case is not None:
+        what = f"{what}; at {case_text(case, said.get('placement', ''))}"
+    if said.get("pass") == "1":
+        what += ", second data at the same addresses"
+    return what
 
 
-def _check_sizes(
-    site: Site, arguments: tuple[Argument, ...], workloads: tuple[Workload, ...], check: Check
-) -> None:
-    """Every size and count must be a whole number, not negative, at every size that will be tried."""
-    if site.notes.within((*site.path, "args")):
-        return
-    tried = [(f"workload {w.name}", w.scalars) for w in workloads] + [("a gate size", s) for s in check.sizes]
-    for argument in arguments:
-        for text in filter(None, (argument.size, argument.count)):
-            _check_size(site, argument, text, tried)
+def _what(said: Mapping[str, str]) -> str:
+    match said["fault"]:
+        case "element":
+            return f"wrong result: {_element(said)} is {said['got']}, the reference has {said['want']}"
+        case "result":
+            return f"wrong return value: {said['got']}, the reference returns {said['want']}"
+        case "canary":
+            return f"wrote {_beyond(said)}"
+        case "environment":
+            change = f"{said['before']} before, {said['after']} after"
+            return f"leaves {said['name']} changed: {change}{_mode(said)}"
+        case "signal":
+            return _signal(said)
+        case "exit":
+            return f"ended the process with exit status {said['code']}{_printed(said)}"
+        case "hang":
+            return "does not return (killed)"
+        case _:
+            return "no memory for its buffers"
 
 
-def _check_size(
-    site: Site,
-    argument: Argument,
-    text: str,
-    tried: Iterable[tuple[str, tuple[tuple[str, int | float], ...]]],
-) -> None:
-    expression = expressions.parse(text)
-    path = (*site.path, "args", argument.name)
-    for what, scalars in tried:
-        values: dict[str, Value] = {**site.row_values, **dict(scalars)}
-        given = ", ".join(f"{name} = {values[name]}" for name in expression.free)
-        try:
-            size = expressions.evaluate(expression, values)
-        except expressions.ExpressionError as error:
-            site.notes.add(path, error.what, 'state the precondition: domain = "..."')
-            return
-        if isinstance(size, bool) or not isinstance(size, int):
-            fix = "write // or ceil_div for a whole number"
-            site.notes.add(path, f"`{text}` is {size!r} at {what} ({given})", fix)
-            return
-        if not 0 <= size <= MAX_ELEMENTS:
-            fix = 'state the precondition, such as domain = "n >= 1"' if size < 0 else "make it smaller"
-            site.notes.add(path, f"`{text}` is {size} at {what} ({given})", fix)
-            return
+def _mode(said: Mapping[str, str]) -> str:
+    if said["name"] != "MXCSR":
+        return ""
+    return ", denormals are flushed" if int(said["after"], 16) & 0x8040 else ", another rounding or trap"
+
+
+def _element(said: Mapping[str, str]) -> str:
+    part = f" of part {said['part']}" if said.get("part", "0") != "0" else ""
+    return f"element {said['element']} of `{said['buffer']}`{part}"
+
+
+def _beyond(said: Mapping[str, str]) -> str:
+    side = {"past": "past the end of", "before": "before the start of"}.get(said["side"], "in")
+    part = f" (part {said['part']})" if said.get("part", "0") != "0" else ""
+    return f"{side} `{said['buffer']}`{part}, element {said['element']}"
+
+
+def _signal(said: Mapping[str, str]) -> str:
+    name = said["signal"]
+    did = {"w": "wrote", "r": "read"}.get(said.get("access", ""), "touched")
+    if "buffer" in said:
+        if said["side"] == "inside":
+            return f"{name}: wrote to the const input `{said['buffer']}`, element {said['element']}"
+        return f"{name}: {did} {_beyond(said)}"
+    if name not in ("SIGSEGV", "SIGBUS"):
+        return f"{name}{_printed(said)}"
+    if said.get("side") == "jumped":
+        return f"{name}: jumped to {said['address']}, where no code is (a smashed stack?)"
+    if said.get("side") == "stack":
+        return f"{name}: {did} below the stack (endless recursion?)"
+    if said.get("cause") == "128":
+        return f"{name}: an aligned access to a misaligned address, or a bad address (a smashed stack?)"
+    return f"{name}: {did} {said.get('address', '0x0')}, outside every buffer{_printed(said)}"
+
+
+def _printed(said: Mapping[str, str]) -> str:
+    """The telling line of what it printed: a sanitizer's, else the first."""
+    lines = [line.strip() for line in said.get("text", "").splitlines() if line.strip()]
+    telling = [line for line in lines if "Sanitizer" in line or "runtime error" in line] or lines
+    return f": {telling[0][:200]}" if telling else ""

@@ -1,0 +1,223 @@
+"""The live bench: gates rows and times them in a worker process.
+
+`gate` judges rows against the reference body and says of each whether it passed. `LiveBench` answers the
+race's micro-rounds. Neither decides a winner.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tunebuild.calls import (
+    Case,
+    Driver,
+    Subject,
+    case_text,
+    explain,
+    gate_cases,
+    job_lines,
+    valid_lines,
+    workload_cases,
+)
+from tunebuild.errors import WorkFailed
+from tunebuild.measure import Measure
+from tunebuild.model import REFERENCE, Disturbed, MicroRound, Rejected, Sample
+from tunebuild.worker import Worker, parse_finding
+
+GATE_TIMEOUT_MS = 1000
+COLD_MEMORY_BYTES = 2 << 30  # what packed copies of all groups may take together
+_CLOSE = 1e-3  # wrong answers this near to each other agree
+
+
+@dataclass(frozen=True, slots=True)
+class GateReport:
+    """What the gate found. ``broken``: the reference itself failed, nobody was judged; ``note`` comes first."""
+
+    passed: tuple[str, ...]
+    rejected: tuple[Rejected, ...]
+    cases: int
+    broken: str = ""
+    note: str = ""
+
+
+# --- the gate ------------------------------------------------------------------------------------
+
+
+def gate(
+    worker: Worker,
+    of: Subject,
+    rows: Sequence[str] | None = None,
+    *,
+    cases: Sequence[Case] | None = None,
+    timeout_ms: int = GATE_TIMEOUT_MS,
+) -> GateReport:
+    """Judge ``rows`` (suffixes; all of the library's but the reference) on ``cases`` (`gate_cases`).
+
+    A row that crashes, hangs or is wrong is a `Rejected`; the others are judged all the same. A call that
+    makes no progress for ``timeout_ms`` of processor time is a hang. `WorkFailed`: the worker itself died.
+    """
+    driver = _driver(worker, of)
+    chosen = tuple(rows) if rows is not None else tuple(s for s in driver.rows if s != REFERENCE)
+    tried = tuple(cases) if cases is not None else gate_cases(of)
+    replay = f"tunebuild test {of.family}"
+    worker.ask(job_lines(of, driver, tried, timeout_ms=timeout_ms), 0)
+    reference = worker.ask(["reference"], 1)[0]
+    if not reference.startswith("reference ok"):
+        said = parse_finding(reference)
+        opinion = " by the oracle's word" if driver.oracle and said["fault"] in ("element", "result") else ""
+        why = explain(said, _case_of(said, tried)).replace("the reference", "the oracle") if opinion else ""
+        broken = f"the reference itself fails{opinion}: {why or explain(said, _case_of(said, tried))}"
+        return GateReport((), (), len(tried), broken=broken)
+    returned = [float(word) for word in reference.split()[2:]]
+    worker.ask(valid_lines(of, driver, tried, returned), 0)
+    absent = [suffix for suffix in chosen if suffix not in driver.rows]
+    if absent:
+        raise WorkFailed(f"{of.name}: the tune library has no row {', '.join(absent)}", fix="build it again")
+    replies = worker.ask_each([f"row {driver.rows.index(suffix)}" for suffix in chosen])
+    findings = {
+        suffix: parse_finding(reply)
+        for suffix, reply in zip(chosen, replies, strict=True)
+        if not reply.endswith(" ok")
+    }
+    rejected = tuple(
+        Rejected(suffix, "gate", explain(said, _case_of(said, tried)), _replay(replay, suffix, said, tried))
+        for suffix, said in findings.items()
+    )
+    passed = tuple(suffix for suffix in chosen if suffix not in findings)
+    judged = [suffix for suffix in chosen if suffix != REFERENCE]
+    note = _agreement([findings.get(suffix) for suffix in judged])
+    return GateReport(passed, rejected, len(tried), note=note)
+
+
+def _driver(worker: Worker, of: Subject) -> Driver:
+    try:
+        return worker.drivers[of.name]
+    except KeyError:
+        raise WorkFailed(f"the tune library cannot call {of.name}", fix="build it again") from None
+
+
+def _case_of(said: dict[str, str], cases: Sequence[Case]) -> Case | None:
+    number = int(said.get("case", "-1"))
+    return cases[number] if 0 <= number < len(cases) else None
+
+
+def _replay(command: str, suffix: str, said: dict[str, str], cases: Sequence[Case]) -> str:
+    case = _case_of(said, cases)
+    chosen = f' --case "{case_text(case, said.get("placement", ""))}"' if case else ""
+    return f"{command} --row {suffix}{chosen}"
+
+
+def _agreement(findings: Sequence[dict[str, str] | None]) -> str:
+    """The sentence for rows that are all wrong in one way: then the reference is the odd one out."""
+    told = [said for said in findings if said and said["fault"] in ("element", "result")]
+    if len(findings) < 2 or len(told) < len(findings):
+        return ""
+    places = {(said["case"], said["pass"], said.get("buffer"), said.get("element")) for said in told}
+    got = [float(said["got"]) for said in told]
+    near = all(math.isclose(one, got[0], rel_tol=_CLOSE) or (one != one and got[0] != got[0]) for one in got)
+    if len(places) > 1 or not near:
+        return ""
+    return (
+        f"all {len(told)} rows differ from the reference and agree with each other"
+        f" ({told[0]['got']}, the reference {told[0]['want']}): suspect the reference first"
+    )
+
+
+# --- the race's bench ----------------------------------------------------------------------------
+
+
+class LiveBench:
+    """Answers micro-rounds for one subject. Rows are numbered as in ``rows``, a heat's own order.
+
+    A row that dies, hangs or changes the environment ends its micro-round as `Disturbed`; the next one
+    begins in a new process. ``reruns`` counts the slices that were taken again.
+    """
+
+    def __init__(
+        self,
+        worker: Worker,
+        of: Subject,
+        rows: Sequence[str],
+        measure: Measure,
+        *,
+        cache_bytes: int,
+    ) -> None:
+        self._worker, self._subject, self._measure = worker, of, measure
+        self._rows = tuple(rows)
+        self._driver = _driver(worker, of)
+        self._numbers = tuple(self._driver.rows.index(suffix) for suffix in self._rows)
+        cold = min(int(measure.cold_max_mb * 2**20), COLD_MEMORY_BYTES)
+        self._cases = workload_cases(
+            of, cache_bytes=cache_bytes, cold_bytes=cold, multiple=measure.cold_llc_multiple
+        )
+        self._reps: dict[tuple[int, int], int] = {}
+        self._open = False
+        self.reruns = 0
+
+    def _job(self) -> None:
+        if not self._open:
+            timeout_ms = max(int(self._measure.timeout_s * 1000), 1)
+            self._worker.ask(job_lines(self._subject, self._driver, self._cases, timeout_ms=timeout_ms), 0)
+            self._open = True
+
+    def run(self, micro_round: MicroRound) -> tuple[Sample, ...] | Disturbed:
+        """Serve the slices in order after an untimed lead-in, a tenth of its row's own slice."""
+        self._job()
+        m, workload = self._measure, micro_round.workload
+        for one in micro_round.slices:
+            self._reps[workload, one.row] = one.reps
+        lead = max(self._reps.get((workload, micro_round.lead_in), 1) // 10, 1)
+        slices = [(micro_round.lead_in, lead), *((one.row, one.reps) for one in micro_round.slices)]
+        words = [f"{self._numbers[row]}:{reps}" for row, reps in slices]
+        head = f"round {workload} {micro_round.placement} {m.min_cpu_share!r} {m.slice_retries}"
+        reply = self._worker.ask([f"{head} {' '.join(words)}"], 1)[0]
+        if not reply.startswith("round ok"):
+            return self._disturbed(reply)
+        samples = []
+        for one, word in zip(micro_round.slices, reply.split()[2:], strict=True):
+            wall_ns, cpu_ns, reruns = (int(number) for number in word.split(":"))
+            self.reruns += reruns
+            samples.append(Sample(one.row, one.reps, wall_ns, cpu_ns))
+        return tuple(samples)
+
+    def recheck(self, workload: int, row: int, seed: int) -> Rejected | None:
+        """One more call of a row in the race's own process, on new data, compared with the reference."""
+        self._job()
+        reply = self._worker.ask([f"recheck {workload} {self._numbers[row]} {seed}"], 1)[0]
+        if reply.startswith("recheck ok"):
+            return None
+        return Rejected(self._rows[row], "race", f"after its last slice: {self._disturbed(reply).why}")
+
+    def renew(self, salt: int) -> None:
+        """The next micro-round runs in a new process, its buffers at other addresses."""
+        self._worker.ask([f"renew {salt}"], 1)
+
+    def _disturbed(self, reply: str) -> Disturbed:
+        said = parse_finding(reply)
+        number = int(said["row"])
+        row = self._numbers.index(number) if number in self._numbers else self._numbers.index(0)
+        name = self._subject.workloads[int(said["case"])].name
+        return Disturbed(row, f"{explain(said)} (workload {name})")
+
+
+# --- the noise probe -----------------------------------------------------------------------------
+
+
+def probe_windows(worker: Worker, count: int, window_ns: int) -> tuple[int, ...]:
+    """Raw windows of the worker's fixed kernel, nanoseconds each for one and the same number of calls."""
+    reply = worker.ask([f"probe windows {count} {window_ns}"], 1)[0]
+    return tuple(int(word) for word in reply.split()[2:])
+
+
+def probe_pairs(worker: Worker, count: int, slice_ns: int) -> tuple[tuple[int, int], ...]:
+    """The fixed kernel against its own copy: (kernel, copy) nanoseconds, pair by pair."""
+    reply = worker.ask([f"probe pairs {count} {slice_ns}"], 1)[0]
+    pairs = (word.split(":") for word in reply.split()[2:])
+    return tuple((int(kernel), int(copy)) for kernel, copy in pairs)
+
+
+def probe_spin(worker: Worker, spin_ns: int) -> None:
+    """Keep the race's core busy for that long: a core that slept is slow for a while."""
+    worker.ask([f"probe spin {spin_ns}"], 1)
