@@ -401,6 +401,7 @@ def _driver_record(planned: PlannedFamily, function: PlannedFunction) -> str:
 def drivers_source(families: Iterable[PlannedFamily], fills: Iterable[str]) -> str:
     """The list of all drivers, which the worker asks for by name, and the support fills."""
     listed = [(identifier(each.family.name), sum(f.driven for f in each.functions)) for each in families]
+    listed.append(("tb_probe", 1))
     total = sum(count for _, count in listed)
     text = '/* Every driver of the tune binary. */\n#include <string.h>\n#include "tb_driver.h"\n'
     text += "".join(f"extern const tb_driver {name}_drivers[{count}];\n" for name, count in listed)

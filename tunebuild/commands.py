@@ -172,3 +172,93 @@ def _cache(options: argparse.Namespace) -> int:
     document = {"root": os.fspath(store.root) if store.root else "", **asdict(found)}
     _answer(options, document, "\n".join(f"{key}: {value}" for key, value in document.items()))
     return 0
+
+
+def _init(options: argparse.Namespace) -> int:
+    from tunebuild import scaffold
+
+    for path in scaffold.init(Path(options.folder, options.dir)):
+        print(f"wrote {path}")
+    print("next: tunebuild test, then tunebuild mint")
+    return 0
+
+
+def _add(options: argparse.Namespace) -> int:
+    from tunebuild import manifest, scaffold
+
+    found = manifest.read(options.root)
+    known = tuple(family.name for family in found.families)
+    for path in scaffold.add_family(found.project.file, found.project.templates, options.name, known):
+        print(f"wrote {path}")
+    return 0
+
+
+def _check(options: argparse.Namespace) -> int:
+    from tunebuild import generate, manifest, report
+
+    found = manifest.read(options.root)
+    generate.check_templates(found)
+    _answer(options, report.check_json(found), report.check_text(found))
+    return 0
+
+
+def _box(options: argparse.Namespace) -> int:
+    from tunebuild import host, report
+
+    facts = report.BoxFacts(host.box(), host.microarchitecture(), host.last_level_cache_bytes())
+    _answer(options, report.box_json(facts), report.box_text(facts))
+    return 0
+
+
+def _doctor(options: argparse.Namespace) -> int:
+    from dataclasses import asdict
+
+    from tunebuild import host
+
+    document = asdict(host.conditions())
+    _answer(options, document, "\n".join(f"{key}: {value}" for key, value in document.items()))
+    return 0
+
+
+def _colour() -> bool:
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def _status(options: argparse.Namespace) -> int:
+    from tunebuild import flows, report
+
+    if options.fleet:
+        from tunebuild import fleet
+
+        return fleet.command(options.root, options.fleet, lambda document, text: _answer(options, document, text))
+    found = flows.status(options.root, options.app)
+    text = report.status_text(found.stamps, found.states, ungated=found.ungated, colour=_colour())
+    _answer(options, report.status_json(found.stamps, found.states), text)
+    return 0
+
+
+def _why(options: argparse.Namespace) -> int:
+    from tunebuild import flows, report
+
+    found = flows.why(options.root, options.app, options.family)
+    _answer(
+        options,
+        [report.why_json(one) for one in found],
+        "\n\n".join(report.why_text(one) for one in found),
+    )
+    return 0
+
+
+def _explain(options: argparse.Namespace) -> int:
+    from tunebuild import flows
+
+    found = flows.explain(options.root, options.row)
+    _answer(options, found, "\n".join(f"{key + ':':<9}{value}" for key, value in found.items()))
+    return 0
+
+
+def _asm(options: argparse.Namespace) -> int:
+    from tunebuild import flows
+
+    print(flows.disassembly(options.root, options.row, say=_say))
+    return 0

@@ -4,14 +4,35 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
+import shutil
+import subprocess
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tunebuild import codegen, emit, front, generate, memo, plan
+from tunebuild import (
+    codegen,
+    emit,
+    front,
+    gates,
+    generate,
+    graph,
+    memo,
+    plan,
+    policy,
+    profiles,
+    record,
+    report,
+    resolve,
+    toolchain,
+    verdict,
+)
+from tunebuild.document import Document
+from tunebuild.errors import UsageError
 from tunebuild.front import Failure, Ran
 from tunebuild.generate import Generated
-from tunebuild.model import Mode, Rejected
+from tunebuild.model import App, Manifest, Mode, Rejected, Stamps
 
 Say = Callable[[str], None]
 BUILD_LOCK = "build/build"
@@ -141,3 +162,136 @@ def _old_memo(root: Path) -> Mapping[str, object]:
     except (OSError, ValueError):
         return {}
     return found if isinstance(found, dict) else {}
+
+
+# --- reading commands: they never compile, stamp or race ------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """What every seat of an app would run now, and how each of its scopes stands."""
+
+    stamps: Stamps
+    states: tuple[policy.ScopeState, ...]
+    ungated: frozenset[resolve.Cell]
+
+
+def status(root: Path, app: str = "") -> Status:
+    generated = generate.generate(root)
+    return status_of(generated, generated.app(app))
+
+
+def status_of(generated: Generated, app: App) -> Status:
+    seats = tuple(
+        stamp for stamp in generated.stamps[app.name].seats if stamp.family in _families(generated.manifest, app)
+    )
+    stamps = replace(generated.stamps[app.name], seats=seats)
+    return Status(stamps, scope_states(generated, app), gates.ungated(generated, stamps))
+
+
+def _families(manifest: Manifest, app: App) -> frozenset[str]:
+    return frozenset(family.name for family in codegen.app_families(manifest, app))
+
+
+def scope_states(generated: Generated, app: App) -> tuple[policy.ScopeState, ...]:
+    """Each scope of an app: the sidecar's verdict, and what a profile does where the sidecar is silent."""
+    manifest, read = generated.manifest, generated.records[app.name]
+    scopes = resolve.app_scopes(manifest, app)
+    verdicts = {scope.name: read.verdict(policy.demand(manifest, scope)) for scope in scopes}
+    chosen = record.profiles_of(manifest, app, generated.box)
+    fresh = read.source.entries if read.source else {}
+    adoptions = {
+        scope.name: profiles.adoption(manifest, scope, chosen, generated.here, fresh) for scope in scopes
+    }
+    return policy.scope_states(manifest, app, verdicts, adoptions, str(read.path))
+
+
+def why(root: Path, app: str, name: str) -> tuple[report.Why, ...]:
+    """Everything known of a family's seats, or of one seat by its key."""
+    generated = generate.generate(root)
+    chosen = generated.app(app)
+    read = generated.records[chosen.name]
+    document = read.found if isinstance(read.found, Document) else Document()
+    ungated = gates.ungated(generated, generated.stamps[chosen.name])
+    found = []
+    for stamp in generated.stamps[chosen.name].seats:
+        if name not in (stamp.family, stamp.key):
+            continue
+        family = generated.plan.family(stamp.family).family
+        changed = verdict.changes(document, stamp.key, read.built, read.binary_s)
+        found.append(
+            report.Why(
+                stamp=stamp,
+                chain=resolve.chain_pick(family, generated.here),
+                race=document.race.get(stamp.key, {}),
+                measured=document.provenance,
+                bound={},
+                inputs=tuple(read.built.get(stamp.key, {})),
+                gated=(stamp.family, stamp.suffix) not in ungated,
+                changed=changed if stamp.key in document.kernels else (),
+            )
+        )
+    if not found:
+        raise unknown_family(generated.manifest, name)
+    return tuple(found)
+
+
+def unknown_family(manifest: Manifest, name: str) -> UsageError:
+    import difflib
+
+    known = [seat.key for family in manifest.families for seat in family.seats]
+    known += [family.name for family in manifest.families if family.name not in known]
+    near = difflib.get_close_matches(name, known, 1)
+    listed = ", ".join(known[:12]) + (f" and {len(known) - 12} more" if len(known) > 12 else "")
+    return UsageError(f"there is no family {name}", fix=f"did you mean {near[0]}?" if near else f"there are: {listed}")
+
+
+def explain(root: Path, row: str) -> dict[str, str]:
+    """One row's compile line, files and the gdb command that stops in it."""
+    generated = generate.generate(root)
+    edge = _row_edge(generated, row)
+    compiler = _compiler_of(generated, edge)
+    line = (*compiler.argv, *compiler.flags, *edge.flags, "-c", edge.inputs[0], "-o", edge.output)
+    return {
+        "row": edge.symbol,
+        "file": edge.inputs[0],
+        "object": edge.output,
+        "compile": shlex.join(line),
+        "gdb": f"gdb -ex 'set breakpoint pending on' -ex 'break {edge.symbol}' --args {graph.WORKER} "
+        f"{graph.tune_binary(generated.plan)}",
+    }
+
+
+def _row_edge(generated: Generated, row: str) -> graph.Edge:
+    found = next((edge for edge in generated.graph.edges if edge.symbol == row), None)
+    if found is None:
+        import difflib
+
+        known = [edge.symbol for edge in generated.graph.edges if edge.symbol]
+        near = ", ".join(difflib.get_close_matches(row, known, 3)) or ", ".join(known[:3])
+        raise UsageError(f"there is no row {row}", fix=f"a row is written FAMILY__SUFFIX, such as {near}")
+    return found
+
+
+def _compiler_of(generated: Generated, edge: graph.Edge) -> toolchain.Compiler:
+    key = next(key for key, name in generated.tools.names.items() if name == edge.compiler)
+    found = generated.tools.compilers[key]
+    assert isinstance(found, toolchain.Compiler)
+    return found
+
+
+def disassembly(root: Path, row: str, *, say: Say) -> str:
+    """The machine code of one row, by objdump; builds its object first."""
+    with emit.locked(root / BUILD_LOCK):
+        generated = generate.generate(root)
+        edge = _row_edge(generated, row)
+        generate.emit_all(generated)
+        front.must(front.run(generated, (edge.output,), say=say), "the compile")
+    program = shutil.which("objdump") or shutil.which("llvm-objdump")
+    if program is None:
+        raise UsageError("objdump is not on this machine", fix="install binutils, or read the object in gdb")
+    done = subprocess.run(
+        [program, "-d", "--no-show-raw-insn", f"--disassemble={row}", generated.root / edge.output],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    return done.stdout.strip()

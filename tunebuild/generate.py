@@ -175,6 +175,17 @@ def _render(planned: Plan) -> tuple[dict[str, str], dict[Cell, str], tuple[Mista
     return files, declined, tuple(_each_once(mistakes))
 
 
+def check_templates(manifest: Manifest) -> None:
+    """Render every row of every architecture, whether or not a compiler for it is here.
+
+    :raises ConfigError: with each template's mistakes.
+    """
+    planned = plan.plan(manifest, "", lambda family, name: "", lambda family, name, flags: "", everything=True)
+    _, _, mistakes = _render(planned)
+    if mistakes:
+        raise ConfigError(mistakes)
+
+
 def _each_once(mistakes: Iterable[Mistake]) -> Iterable[Mistake]:
     """A template's mistake shows in every row; one row's words stand for all of them."""
     seen: set[tuple[str, int, str]] = set()
@@ -373,6 +384,7 @@ def _all_sources(
     files = dict(rows) | codegen.reference_sources(planned) | codegen.constants_headers(manifest)
     for name in codegen.RUNTIME_HEADERS:
         files[f"{codegen.GENERATED}/include/{name}"] = (RUNTIME / name).read_text()
+    files[f"{codegen.GENERATED}/tune/tb_probe.c"] = (RUNTIME / "tb_probe.c").read_text()
     files[f"{codegen.GENERATED}/include/{graph.PCH_NAME}"] = graph.PCH_TEXT
     linked = linked_rows(planned, ineligible)
     for each in planned.families:
@@ -414,7 +426,7 @@ def _graph(
         planned, rows, linked_rows(planned, ineligible), compiler_of, kinds, heavy
     )
     row_objects = tuple(edge.output for edge in edges if edge.symbol and not edge.symbol.endswith(f"__{REFERENCE}"))
-    phony: list[tuple[str, tuple[str, ...]]] = [("rows", row_objects), ("tune", (binary,)), ("test", (binary,))]
+    phony: list[tuple[str, tuple[str, ...]]] = [("rows", row_objects), ("tune", (binary, graph.WORKER)), ("test", (binary, graph.WORKER))]
     normal: list[str] = []
     for app in planned.manifest.apps:
         sources = artifact.app_sources(planned.manifest, app, files)
@@ -491,7 +503,22 @@ def _local_text(generated: Generated) -> str:
     lines.append(f"link = {graph.escape_words((*default.argv, *default.flags))}")
     lines.append(f"ar = {graph.escape_words(default.archiver)}")
     lines.append(f"tunebuild = {graph.escape_words((sys.executable, '-m', 'tunebuild'))}")
+    lines.append(_worker_edge(default))
     return "\n".join(lines) + "\n"
+
+
+def _worker_edge(compiler: toolchain.Compiler) -> str:
+    """The worker that loads tune binaries: built with the project's own compiler, from the installed sources."""
+    sources = sorted((RUNTIME / "worker").glob("*.c"))
+    headers = sorted([*RUNTIME.glob("*.h"), *(RUNTIME / "worker").glob("*.h")])
+    flags = ("-O2", "-std=gnu17", f"-I{RUNTIME}", f"-I{RUNTIME / 'worker'}")
+    words = (*compiler.argv, *compiler.flags, *flags)
+    return (
+        f"rule worker\n  command = {graph.escape_words(words)} $in -o $out -ldl -lm -lpthread\n"
+        "  description = WORKER $out\n"
+        f"build {graph.WORKER}: worker {' '.join(graph.escape_path(str(path)) for path in sources)} | "
+        f"{' '.join(graph.escape_path(str(path)) for path in headers)}"
+    )
 
 
 def _compile_commands(generated: Generated) -> str:

@@ -18,6 +18,7 @@ from tunebuild.model import REFERENCE, App, Family, Row, Stamps
 from tunebuild.plan import Plan, PlannedFamily, row_flags
 
 BUILD = "build"
+WORKER = f"{BUILD}/tune/worker"
 PCH_NAME = "tb_system.h"
 PCH_TEXT = (
     "/* System headers that cost more than a small row: compiled once a flag set. */\n"
@@ -214,9 +215,10 @@ def tune_edges(
             others.append(_plain(plan, family, source, output, own))
             objects.append(output)
     first = plan.families[0].family
-    output = f"{BUILD}/obj/drivers.o"
-    others.append(_plain(plan, first, f"{codegen.GENERATED}/tune/drivers.c", output, default))
-    objects.append(output)
+    for name in ("drivers", "tb_probe"):
+        output = f"{BUILD}/obj/{name}.o"
+        others.append(_plain(plan, first, f"{codegen.GENERATED}/tune/{name}.c", output, default))
+        objects.append(output)
     binary = tune_binary(plan)
     link = Edge("link", binary, tuple(objects), ("-shared",), libs=("-lm",), mode="tune")
     return [*_with_headers_precompiled(row_edges, heavy, kinds), *others, link], binary

@@ -107,14 +107,20 @@ def row_flags(family: Family, row: Row) -> tuple[str, ...]:
 
 
 def plan(
-    manifest: Manifest, arch: str, compiler_word: CompilerWord, flags_word: FlagsWord, toolchain: str = ""
+    manifest: Manifest,
+    arch: str,
+    compiler_word: CompilerWord,
+    flags_word: FlagsWord,
+    toolchain: str = "",
+    *,
+    everything: bool = False,
 ) -> Plan:
-    """Place every row of ``manifest`` for a target of architecture ``arch``."""
+    """Place every row of ``manifest`` for a target of architecture ``arch``; ``everything`` builds them all."""
 
     def place(family: Family, row: Row) -> PlannedRow:
         isa = isa_of(family, row)
         wanted = (isa.arch if isa else "") or features.arch_of(row.requires)
-        if wanted and wanted != arch:
+        if wanted and wanted != arch and not everything:
             return PlannedRow(row, "other architecture", f"needs {wanted}, the target is {arch}")
         if why := compiler_word(family, row.toolchain):
             return PlannedRow(row, "skipped", why)

@@ -74,12 +74,3 @@ def choose_profile(scope: Scope, box: Box) -> profiles.Chosen:
         except OSError:
             ladder.append((cpu_class, path, None))
     return profiles.choose(scope, tuple(ladder))
-
-
-def demand(manifest: Manifest, scope: Scope) -> verdict.Demand:
-    """The seats and the pin that a scope wants answered."""
-    seats = tuple(
-        seat.key for family in profiles.demanded_families(manifest, scope) for seat in family.seats
-    )
-    pins = ((scope.version_key, scope.version),) if scope.version_key else ()
-    return verdict.Demand(seats, pins)
