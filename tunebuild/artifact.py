@@ -1,67 +1,81 @@
-"""What an artifact says of itself: the generated status table, and an executable's main with the guard."""
+"""What is baked into each app: how its scopes stand, its status table, an executable's guard."""
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
-from tunebuild import codegen, graph
-from tunebuild.model import REFERENCE, App, Manifest, Stamps
-from tunebuild.plan import Plan
+from tunebuild import codegen, codegen_artifact, graph, host, keys, policy, profiles, record, resolve
+from tunebuild.codegen_artifact import ArtifactKind
+from tunebuild.model import App, Box, Manifest, Stamps
 
 
-def _c_string(text: str) -> str:
-    return json.dumps(text, ensure_ascii=True)
+def sidecar_digest(path: Path) -> str:
+    """Digest of a sidecar's bytes, "" where there is none. Taken before the sidecar is read for stamping: one
+    that changes in between then differs from what is baked, and the next start stamps anew."""
+    try:
+        return keys.digest(path.read_bytes())
+    except OSError:
+        return ""
+
+
+def scope_states(
+    manifest: Manifest,
+    app: App,
+    read: record.Read,
+    chosen: tuple[profiles.Chosen, ...],
+    here: resolve.Here,
+) -> tuple[policy.ScopeState, ...]:
+    """Each scope of an app: the sidecar's verdict, and what a profile does where the sidecar is silent."""
+    scopes = resolve.app_scopes(manifest, app)
+    verdicts = {scope.name: read.verdict(policy.demand(manifest, scope)) for scope in scopes}
+    fresh = read.source.entries if read.source else {}
+    adoptions = {scope.name: profiles.adoption(manifest, scope, chosen, here, fresh) for scope in scopes}
+    return policy.scope_states(manifest, app, verdicts, adoptions, str(read.path))
 
 
 def sources(
-    manifest: Manifest, app: App, stamps: Stamps, plan: Plan, environ: Mapping[str, str], frozen: bool
+    manifest: Manifest,
+    app: App,
+    stamps: Stamps,
+    states: tuple[policy.ScopeState, ...],
+    *,
+    box: Box,
+    digest: str,
+    kind: ArtifactKind,
 ) -> dict[str, str]:
-    """{path: C text} of the status table."""
-    name = codegen.identifier(app.name)
+    """{path: C text} of what an app says of itself. ``digest``: `sidecar_digest` of what was stamped from."""
     names = {family.name for family in codegen.app_families(manifest, app)}
-    rows = "".join(
-        f"    {{{_c_string(s.key)}, {_c_string(s.scope)}, {_c_string('' if s.suffix == REFERENCE else s.suffix)}, "
-        f"{_c_string(s.source)}, {_c_string(os.path.basename(s.path))}}},\n"
-        for s in stamps.seats
-        if s.family in names
+    facts = codegen_artifact.facts(
+        manifest,
+        app,
+        replace(stamps, seats=tuple(stamp for stamp in stamps.seats if stamp.family in names)),
+        states,
+        kind=kind,
+        policy=policy.effective(manifest, app, "").policy,
+        box=box,
+        box_key=host.match_key(box.identity),
+        sidecar=record.location(manifest, app, {}),
+        sidecar_digest=digest,
     )
-    tuned = sum(s.source in ("manifest", "profile") for s in stamps.seats if s.family in names)
-    text = f"""\
-/* {app.name}: what each seat runs, on whose measurement. */
-#include <stdio.h>
-#include "tunebuild.h"
-
-static const tb_tune_row rows[] = {{
-{rows}}};
-
-TB_EXPORT const tb_tune_row *{name}_tune_status(size_t *count);
-TB_EXPORT const tb_tune_row *{name}_tune_status(size_t *count)
-{{
-    *count = sizeof rows / sizeof *rows;
-    return rows;
-}}
-
-TB_EXPORT void {name}_log_tune_status(FILE *to, const char *app);
-TB_EXPORT void {name}_log_tune_status(FILE *to, const char *app)
-{{
-    size_t count = sizeof rows / sizeof *rows;
-    fprintf(to, "%s: tune status ({tuned}/%zu kernels tuned for this box):\\n", app, count);
-    for (size_t i = 0; i < count; i++)
-        fprintf(to, "  %s: %s (%s)\\n", rows[i].family, rows[i].suffix[0] ? rows[i].suffix : "reference", rows[i].source);
-}}
-"""
-    return {f"{codegen.GENERATED}/normal/{app.name}/status.c": text}
+    folder = f"{codegen.GENERATED}/normal/{app.name}"
+    files = {f"{folder}/status.c": codegen_artifact.status_source(facts)}
+    if app.kind == "exe":
+        files[f"{folder}/main.c"] = codegen_artifact.main_source(app)
+    return files
 
 
 def app_sources(manifest: Manifest, app: App, files: Mapping[str, str]) -> graph.AppSources:
     folder = f"{codegen.GENERATED}/normal/{app.name}/"
     names = {family.name for family in codegen.app_families(manifest, app)}
-    generated = tuple(
-        path for path in files if path.startswith(folder) and Path(path).stem not in names
-    )
-    own = tuple(Path(os.path.relpath(path, manifest.project.root)).as_posix() for path in app.sources)
-    include = tuple(f"-I{Path(os.path.relpath(path, manifest.project.root)).as_posix()}" for path in app.include)
-    return graph.AppSources(generated, own, (*app.cflags, *include))
+    generated = tuple(path for path in files if path.startswith(folder) and Path(path).stem not in names)
+    own = tuple(_relative(path, manifest) for path in app.sources)
+    include = tuple(f"-I{_relative(path, manifest)}" for path in app.include)
+    renamed = codegen_artifact.MAIN_FLAGS if app.kind == "exe" and app.guard == "auto" else ()
+    return graph.AppSources(generated, own, (*app.cflags, *include, *renamed))
+
+
+def _relative(path: Path, manifest: Manifest) -> str:
+    return Path(os.path.relpath(path, manifest.project.root)).as_posix()

@@ -195,6 +195,8 @@ def header(manifest: Manifest, app: App) -> str:
         for module in manifest.modules
         if module.constants and module.name in modules
     )
+    # With `guard = "manual"` the author calls it first in main, and returns what is not 0.
+    guard_line = f"int {name}_tune_guard(int argc, char **argv);\n" if app.kind == "exe" else ""
     parts = []
     for family in families:
         for function in functions_of(family):
@@ -222,7 +224,7 @@ const tb_tune_row *{name}_tune_status(size_t *count);
 void {name}_log_tune_status(FILE *to, const char *app);
 int {name}_tune_check(void);
 void {name}_tune_suppress(const char *knob);
-
+{guard_line}
 #ifdef __cplusplus
 }}
 #undef restrict

@@ -12,21 +12,22 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tunebuild import (
+    calls,
     codegen,
     emit,
     front,
     gates,
     generate,
     graph,
+    judge,
     memo,
     plan,
     policy,
-    profiles,
-    record,
     report,
     resolve,
     toolchain,
     verdict,
+    worker,
 )
 from tunebuild.document import Document
 from tunebuild.errors import UsageError
@@ -195,15 +196,7 @@ def _families(manifest: Manifest, app: App) -> frozenset[str]:
 
 def scope_states(generated: Generated, app: App) -> tuple[policy.ScopeState, ...]:
     """Each scope of an app: the sidecar's verdict, and what a profile does where the sidecar is silent."""
-    manifest, read = generated.manifest, generated.records[app.name]
-    scopes = resolve.app_scopes(manifest, app)
-    verdicts = {scope.name: read.verdict(policy.demand(manifest, scope)) for scope in scopes}
-    chosen = record.profiles_of(manifest, app, generated.box)
-    fresh = read.source.entries if read.source else {}
-    adoptions = {
-        scope.name: profiles.adoption(manifest, scope, chosen, generated.here, fresh) for scope in scopes
-    }
-    return policy.scope_states(manifest, app, verdicts, adoptions, str(read.path))
+    return generated.states[app.name]
 
 
 def why(root: Path, app: str, name: str) -> tuple[report.Why, ...]:
@@ -295,3 +288,47 @@ def disassembly(root: Path, row: str, *, say: Say) -> str:
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     return done.stdout.strip()
+
+
+# --- test -----------------------------------------------------------------------------------------
+
+
+def open_worker(generated: Generated, core: int = -1) -> worker.Worker:
+    """A worker on the tune binary; under its emulator where the target is another machine's."""
+    compiler = generated.tools.default(generated.manifest.project.name)
+    if not compiler.runs:
+        raise UsageError(
+            f"this machine cannot run code for {compiler.target}",
+            fix='install its emulator and name it, such as run = "qemu-aarch64"',
+        )
+    return worker.Worker(
+        generated.root / graph.WORKER,
+        generated.root / graph.tune_binary(generated.plan),
+        emulator=compiler.run,
+        core=core,
+    )
+
+
+def test(
+    root: Path, families: Iterable[str], *, row: str = "", case: str = "", target: str = "", say: Say
+) -> tuple[judge.FamilyReport, ...]:
+    """Gate rows against their reference bodies; every row gets a word."""
+    built = build_tune(root, say=say, target=target)
+    generated = built.generated
+    wanted = tuple(families)
+    for name in wanted:
+        if all(each.family.name != name for each in generated.plan.families):
+            raise unknown_family(generated.manifest, name)
+    reports = []
+    with open_worker(generated) as running:
+        for planned in generated.plan.families:
+            if wanted and planned.family.name not in wanted:
+                continue
+            if row and all(each.row.suffix != row for each in planned.rows):
+                raise UsageError(f"{planned.family.name} has no row {row}")
+            cases = [calls.parse_case(judge.subject(planned.functions[0]), case)] if case else None
+            report = judge.judge(generated, planned, running, only=row, cases=cases)
+            reports.append(report)
+            if not row and not case and not target:
+                gates.remember(generated, [(report.family, suffix) for suffix in report.passed])
+    return tuple(reports)

@@ -17,13 +17,41 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from tunebuild import (
+    artifact,
+    codegen,
+    codegen_artifact,
+    emit,
+    graph,
+    host,
+    keys,
+    plan,
+    profiles,
+    record,
+    resolve,
+    toolchain,
+)
 from tunebuild import built as digests
-from tunebuild import codegen, emit, graph, host, keys, plan, profiles, record, resolve, toolchain
 from tunebuild import manifest as manifests
+from tunebuild.codegen_artifact import ArtifactKind
 from tunebuild.document import Built
 from tunebuild.errors import ConfigError, Mistake, UsageError
-from tunebuild.model import FILLS, REFERENCE, App, Box, Family, Function, Manifest, Mode, Policy, Row, Stamps, Toolchain
+from tunebuild.model import (
+    FILLS,
+    REFERENCE,
+    App,
+    Box,
+    Family,
+    Function,
+    Manifest,
+    Mode,
+    Policy,
+    Row,
+    Stamps,
+    Toolchain,
+)
 from tunebuild.plan import Plan
+from tunebuild.policy import ScopeState
 
 Cell = resolve.Cell
 RUNTIME = Path(__file__).parent / "runtime"
@@ -63,6 +91,7 @@ class Generated:
     ineligible: Mapping[Cell, str]
     built: Mapping[str, Built]  # by seat key or companion: digests of what would be measured
     inputs: tuple[Path, ...]
+    states: Mapping[str, tuple[ScopeState, ...]]  # by app: how each of its scopes stands
 
     def app(self, name: str = "") -> App:
         found = next((app for app in self.manifest.apps if app.name == name or not name), None)
@@ -285,9 +314,12 @@ def generate(
     target: str = "",
     mode: Mode = "normal",
     frozen: bool = False,
+    released: bool = False,
     environ: Mapping[str, str] = os.environ,
 ) -> Generated:
     """Read, render and resolve the project at ``root``. Writes nothing.
+
+    ``frozen``: for other boxes, inert. ``released``: stamped and with status, without a rail.
 
     :raises ConfigError: with every mistake of tune.toml, or of the templates.
     """
@@ -308,20 +340,28 @@ def generate(
     here = resolve.Here.of(box, ineligible, declined)
     stamps: dict[str, Stamps] = {}
     records: dict[str, record.Read] = {}
+    states: dict[str, tuple[ScopeState, ...]] = {}
     policy = _environment_policy(environ)
     inert = frozen or bool(target)
+    kind: ArtifactKind = "frozen" if inert else "released" if released else "built"
+    says: dict[str, str] = {}
     for app in manifest.apps:
+        digest = artifact.sidecar_digest(record.location(manifest, app, environ))
         records[app.name] = record.read(manifest, app, box, built, environ)
         chosen = record.profiles_of(manifest, app, box)
         stamps[app.name] = resolve.resolve(
             manifest, app, sidecar=records[app.name].source, profiles=profiles.sources(chosen), here=here,
             policy=policy, mode="normal", frozen=inert,
         )  # fmt: skip
-    sources = _all_sources(planned, files, stamps, ineligible, environ, frozen)
+        states[app.name] = artifact.scope_states(manifest, app, records[app.name], chosen, here)
+        says |= artifact.sources(
+            manifest, app, stamps[app.name], states[app.name], box=box, digest=digest, kind=kind
+        )
+    sources = _all_sources(planned, files, stamps, ineligible, says)
     made = _graph(planned, tools, stamps, ineligible, heavy, sources, frozen)
     return Generated(
         root, manifest, box, tools, planned, sources, made, stamps, records, declined, ineligible, built,
-        _inputs(manifest, box, records),
+        _inputs(manifest, box, records), states,
     )  # fmt: skip
 
 
@@ -374,15 +414,13 @@ def _all_sources(
     rows: Mapping[str, str],
     stamps: Mapping[str, Stamps],
     ineligible: Mapping[Cell, str],
-    environ: Mapping[str, str],
-    frozen: bool,
+    says: Mapping[str, str],
 ) -> dict[str, str]:
-    from tunebuild import artifact
-
+    """Every generated file. ``says``: what each app's artifacts say of themselves."""
     manifest = planned.manifest
     functions, fills = _support_prototypes(manifest)
     files = dict(rows) | codegen.reference_sources(planned) | codegen.constants_headers(manifest)
-    for name in codegen.RUNTIME_HEADERS:
+    for name in (*codegen.RUNTIME_HEADERS, *codegen_artifact.HEADERS):
         files[f"{codegen.GENERATED}/include/{name}"] = (RUNTIME / name).read_text()
     files[f"{codegen.GENERATED}/tune/tb_probe.c"] = (RUNTIME / "tb_probe.c").read_text()
     files[f"{codegen.GENERATED}/include/{graph.PCH_NAME}"] = graph.PCH_TEXT
@@ -400,8 +438,7 @@ def _all_sources(
             if each.family.name in names:
                 path = f"{codegen.GENERATED}/normal/{app.name}/{each.family.name}.c"
                 files[path] = codegen.entry_source(planned, each, stamps[app.name])
-        files |= artifact.sources(manifest, app, stamps[app.name], planned, environ, frozen)
-    return files
+    return files | dict(says)
 
 
 def _graph(
@@ -413,8 +450,6 @@ def _graph(
     files: Mapping[str, str],
     frozen: bool,
 ) -> graph.Graph:
-    from tunebuild import artifact
-
     kinds = {
         name: found.kind
         for key, name in tools.names.items()
