@@ -43,7 +43,9 @@ class BuildTable:
     cflags: Strings = key(
         "Flags of every compile, and all flags of the reference bodies.", ("-O3", "-std=c17")
     )
-    include: Strings = key("Folders of C headers, relative to this file.", ())
+    include: Strings | None = key(
+        "Folders of C headers, relative to this file. Default: kernels/include where it is a folder.", None
+    )
     templates: str = key(
         "The folder that references, templates and support files are relative to.", "kernels/templates"
     )
