@@ -1,0 +1,433 @@
+"""What a folder of sidecars proves about every class: measured, covered, stale or uncovered. Pure.
+
+A sidecar is evidence only when it is whole: with its digest, in agreement with itself, measured on the box it
+names and nowhere else. A class is green for a seat when a box of it measured the tree at hand, or its profile
+was measured on it, and the row was gated on an instruction set that has what the row needs. One mint of one
+box answers a whole scope for its class, so the shortest way to green is one pair (box, scope) per class and
+scope that has an open seat.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from tunebuild import features, profiles, resolve
+from tunebuild.classdefaults import recorded_class, recorded_features
+from tunebuild.document import Built, Document, Json, Unreadable
+from tunebuild.identity import match_key
+from tunebuild.model import REFERENCE, App, Box, Family, Manifest, Scope
+from tunebuild.profiles import Profile, demanded_families
+from tunebuild.upsert import origin_of
+from tunebuild.verdict import changes
+
+State = Literal["measured", "covered", "stale", "uncovered"]
+MEASURED_INPUTS = ("source", "headers", "flags", "workload", "protocol")
+"""What makes a profile stale. Its boxes have compilers of their own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A sidecar found in a folder. ``signed``: it carries its digest, so nobody edited it by hand."""
+
+    name: str
+    found: Document | Unreadable
+    signed: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Witness:
+    """A record that counts: one box's own measurements. ``box`` is its identity."""
+
+    name: str
+    box: str
+    cpu_class: str
+    have: frozenset[str]
+    arch: str
+    document: Document
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A record that counts for nothing, and why. ``box`` and ``cpu_class`` are "" where it cannot be read."""
+
+    name: str
+    why: str
+    box: str = ""
+    cpu_class: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Cover:
+    """One seat in one class. ``suffix``: what a build stamps there. ``gated``: that row passed its gate on
+    some box with what it needs, in the code at hand."""
+
+    key: str
+    scope: str
+    cpu_class: str
+    state: State
+    suffix: str
+    reason: str = ""
+    boxes: tuple[str, ...] = ()
+    bound_pct: float | None = None
+    gated: bool = False
+
+    @property
+    def green(self) -> bool:
+        return self.gated and self.state in ("measured", "covered")
+
+
+@dataclass(frozen=True, slots=True)
+class Remint:
+    """A mint that is needed: of this scope, on this box. ``box`` is an identity, or a file's name."""
+
+    box: str
+    scope: str
+    cpu_class: str
+    keys: tuple[str, ...]
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Fleet:
+    app: str
+    here: str  # this box's class
+    witnesses: tuple[Witness, ...]
+    problems: tuple[Problem, ...]
+    covers: tuple[Cover, ...]
+    remints: tuple[Remint, ...]
+
+    @property
+    def green(self) -> bool:
+        return not self.remints and not self.problems
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """What the tree at hand would measure: digests by seat, for each architecture that it can build here."""
+
+    built: Mapping[str, Mapping[str, Built]]
+
+    def of(self, arch: str) -> Mapping[str, Built] | None:
+        return self.built.get(features.canonical_arch(arch))
+
+
+# --- which records count --------------------------------------------------------------------------
+
+
+def judge(manifest: Manifest, records: Iterable[Record]) -> tuple[tuple[Witness, ...], tuple[Problem, ...]]:
+    """Sort records into witnesses and problems, in the order given."""
+    witnesses: list[Witness] = []
+    problems: list[Problem] = []
+    for record in records:
+        judged = _witness(manifest, record, witnesses)
+        if isinstance(judged, Witness):
+            witnesses.append(judged)
+        else:
+            problems.append(judged)
+    return tuple(witnesses), tuple(problems)
+
+
+def _witness(manifest: Manifest, record: Record, before: list[Witness]) -> Witness | Problem:
+    if isinstance(record.found, Unreadable):
+        return Problem(record.name, f"unreadable: {record.found.why}")
+    document = record.found
+    identity = str(document.provenance.get("box", ""))
+    fields = identity.split("|")
+    if len(fields) != 5 or not fields[4]:
+        return Problem(record.name, "it names no box")
+    cpu_class, have = recorded_class(document), recorded_features(document)
+    if why := _distrust(manifest, record, document, before):
+        return Problem(record.name, why, identity, cpu_class)
+    return Witness(record.name, identity, cpu_class, have, fields[1], document)
+
+
+def _distrust(manifest: Manifest, record: Record, document: Document, before: list[Witness]) -> str:
+    """Why a readable record is no measurement of the box that it names, "" when it is one."""
+    identity = str(document.provenance["box"])
+    platform, arch = identity.split("|")[:2]
+    if not record.signed:
+        return "it has no digest: edited by hand, so it proves nothing"
+    if document.provenance.get("applied_box") or document.provenance.get("origin"):
+        return "its winners were measured on another box"
+    for name, value in (("platform", platform), ("arch", arch)):
+        if (said := document.provenance.get(name, value)) != value:
+            return f"it says {name} {said} and box {identity}"
+    if twin := next((one for one in before if match_key(one.box) == match_key(identity)), None):
+        return f"{twin.name} is of the same box"
+    return _impossible(manifest, document, recorded_features(document))
+
+
+def _impossible(manifest: Manifest, document: Document, have: frozenset[str]) -> str:
+    """A row that passed on a box that, by its own word, cannot run it."""
+    for family in manifest.families:
+        for key in (*(seat.key for seat in family.seats), *resolve.companion_keys(family)):
+            for suffix in _passed(document, key):
+                row = resolve.row_of(family, suffix)
+                if row and (missing := features.unmet(row.requires, have)):
+                    return f"it timed {suffix} of {key}, which needs {', '.join(missing)}: not on such a box"
+    return ""
+
+
+def _passed(document: Document, key: str) -> frozenset[str]:
+    """The rows that were timed, hence passed the gate on that box."""
+    race = document.race.get(key, {})
+    rows, rejected = race.get("rows"), str(race.get("rejected", ""))
+    out = {name.strip() for name in rejected.split(";")}
+    return frozenset(rows if isinstance(rows, dict) else ()) - out
+
+
+# --- the cells of the table -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _ClassView:
+    """One class as the evidence shows it: its boxes, what they all have, and the profiles of its ladder."""
+
+    name: str
+    witnesses: tuple[Witness, ...]
+    have: frozenset[str]
+    arch: str
+    chosen: tuple[profiles.Chosen, ...]
+
+
+def fleet(
+    manifest: Manifest,
+    app: App,
+    records: Iterable[Record],
+    files: Mapping[str, Mapping[str, bytes]],
+    box: Box,
+    tree: Tree,
+) -> Fleet:
+    """Every class that a record, a profile or this box speaks for, seat by seat, and the mints it lacks.
+
+    ``files``: by scope the profiles of its `defaults`, content by class.
+    """
+    witnesses, problems = judge(manifest, records)
+    scopes = resolve.app_scopes(manifest, app)
+    here = profiles.box_class(box)
+    spoken_for: tuple[Witness | Problem, ...] = (*witnesses, *problems)
+    views = tuple(_view(name, scopes, witnesses, files, box) for name in _classes(spoken_for, files, here))
+    covers = tuple(
+        cover
+        for view in views
+        for scope in scopes
+        for family in demanded_families(manifest, scope)
+        for cover in _covers(family, scope, view, tree, witnesses)
+    )
+    remints = tuple(
+        remint
+        for view in views
+        for scope in scopes
+        if (remint := _remint(view, scope, covers, spoken_for, box, here)) is not None
+    )
+    lost = tuple(
+        Remint(problem.name, scope.name, "", (), problem.why)
+        for problem in problems
+        if not problem.cpu_class
+        for scope in scopes
+    )
+    return Fleet(app.name, here, witnesses, problems, covers, (*remints, *lost))
+
+
+def _classes(
+    spoken_for: tuple[Witness | Problem, ...], files: Mapping[str, Mapping[str, bytes]], here: str
+) -> tuple[str, ...]:
+    known = {here, *(one.cpu_class for one in spoken_for), *(name for by in files.values() for name in by)}
+    known.discard("")
+    ordered = [name for name in features.CLASSES if name in known]
+    return (*ordered, *sorted(known.difference(ordered)))
+
+
+def _view(
+    name: str,
+    scopes: tuple[Scope, ...],
+    witnesses: tuple[Witness, ...],
+    files: Mapping[str, Mapping[str, bytes]],
+    box: Box,
+) -> _ClassView:
+    """A class without a box is taken to have what its own profile's donors shared."""
+    own = tuple(one for one in witnesses if one.cpu_class == name)
+    chosen = tuple(
+        profiles.choose(
+            scope,
+            tuple(
+                (
+                    rung,
+                    (scope.defaults or Path()) / profiles.file_name(rung),
+                    files.get(scope.name, {}).get(rung),
+                )
+                for rung in features.ladder(name)
+            ),
+        )
+        for scope in scopes
+    )
+    sets = [one.have for one in own]
+    if name == profiles.box_class(box):
+        sets.append(features.believed(box))
+    if not sets:
+        sets = [one.profile.features for one in chosen if one.profile and one.profile.cpu_class == name]
+    arch = own[0].arch if own else "aarch64" if name.startswith("arm-") else box.arch
+    return _ClassView(name, own, frozenset.intersection(*sets) if sets else frozenset(), arch, chosen)
+
+
+def _covers(
+    family: Family, scope: Scope, view: _ClassView, tree: Tree, witnesses: tuple[Witness, ...]
+) -> Iterable[Cover]:
+    """The family's seats in one class: measured there, else answered by its profile, else open and why."""
+    now = tree.of(view.arch)
+    keys = tuple(seat.key for seat in family.seats)
+    fresh: list[Witness] = []
+    stale: dict[str, str] = {}
+    for one in view.witnesses:
+        if reason := _stale_reason(one, scope, keys, now):
+            stale[one.box] = reason
+        else:
+            fresh.append(one)
+    if fresh:
+        yield from _measured(family, scope, view, fresh, witnesses, tree)
+        return
+    here = resolve.Here(view.have)
+    profile, refused = _covering(family, view, here, now)
+    said = "; ".join(dict.fromkeys(stale.values()))
+    for key in keys:
+        if profile and not refused:
+            suffix = profile.kernels[key]
+            bound, boxes = _bound(profile, family)
+            gated = _gated(family, key, suffix, witnesses, tree)
+            yield Cover(key, scope.name, view.name, "covered", suffix, said, boxes, bound, gated)
+            continue
+        suffix = resolve.chain_pick(family, here)
+        gated = _gated(family, key, suffix, witnesses, tree)
+        reason = "; ".join(word for word in (said, refused) if word) or "no box of this class, no profile"
+        state: State = "stale" if stale else "uncovered"
+        yield Cover(key, scope.name, view.name, state, suffix, reason, tuple(stale), None, gated)
+
+
+def _measured(
+    family: Family,
+    scope: Scope,
+    view: _ClassView,
+    fresh: list[Witness],
+    witnesses: tuple[Witness, ...],
+    tree: Tree,
+) -> Iterable[Cover]:
+    for seat in family.seats:
+        winners = dict.fromkeys(one.document.kernels[seat.key] for one in fresh)
+        gated = all(_gated(family, seat.key, suffix, witnesses, tree) for suffix in winners)
+        reason = "" if len(winners) == 1 else "boxes differ"
+        boxes = tuple(one.box for one in fresh)
+        yield Cover(
+            seat.key, scope.name, view.name, "measured", " or ".join(winners), reason, boxes, None, gated
+        )
+
+
+def _stale_reason(one: Witness, scope: Scope, keys: tuple[str, ...], now: Mapping[str, Built] | None) -> str:
+    """Why a box's entries for a family do not count; "" when they do."""
+    document = one.document
+    if missing := [key for key in keys if not document.kernels.get(key)]:
+        return f"missing {', '.join(missing)}"
+    if adopted := [key for key in keys if origin_of(document, key)]:
+        return f"{adopted[0]} was adopted from {origin_of(document, adopted[0])}"
+    if scope.version_key:
+        recorded = document.provenance.get(scope.version_key)
+        found = profiles.pin_text(recorded) if isinstance(recorded, str | int | float) else ""
+        if found != scope.version:
+            return f"version: {scope.version_key} {found or 'unrecorded'}, this tree has {scope.version}"
+    if now is None:
+        return f"no toolchain here builds for {one.arch}: its digests cannot be compared"
+    if undated := [key for key in keys if not document.built.get(key)]:
+        return f"no digests recorded for {', '.join(undated)}"
+    changed = dict.fromkeys(what for key in keys for what in changes(document, key, now, None))
+    return f"stale_binary: {', '.join(changed)} changed" if changed else ""
+
+
+def _covering(
+    family: Family, view: _ClassView, here: resolve.Here, now: Mapping[str, Built] | None
+) -> tuple[Profile | None, str]:
+    """(the profile that names the family, why it does not cover it all the same)."""
+    for chosen in view.chosen:
+        profile = chosen.profile
+        if profile is None or not resolve.answers(family, profiles.source(profile)):
+            continue
+        if refused := resolve.objection(family, profiles.source(profile), here):
+            return profile, refused
+        if row := profiles.unlocked_row(family, profile, here):
+            return profile, f"the {profile.cpu_class} profile's boxes could not run {row}"
+        changed = _profile_changes(profile, tuple(seat.key for seat in family.seats), now)
+        return profile, f"the {profile.cpu_class} profile is stale: {changed} changed" if changed else ""
+    return None, ""
+
+
+def _profile_changes(profile: Profile, keys: tuple[str, ...], now: Mapping[str, Built] | None) -> str:
+    digests = {
+        key: {name: value for name, value in entry.items() if name in MEASURED_INPUTS}
+        for key, entry in profile.built.items()
+    }
+    return ", ".join(
+        dict.fromkeys(what for key in keys for what in changes(Document(built=digests), key, now or {}, None))
+    )
+
+
+def _bound(profile: Profile, family: Family) -> tuple[float | None, tuple[str, ...]]:
+    bound: Mapping[str, Json] = profile.bounds.get(family.name, {})
+    loss, boxes = bound.get("loss_pct"), bound.get("boxes")
+    pct = float(loss) if isinstance(loss, int | float) and not isinstance(loss, bool) else None
+    return pct, tuple(boxes) if isinstance(boxes, dict) else ()
+
+
+def _gated(family: Family, key: str, suffix: str, witnesses: tuple[Witness, ...], tree: Tree) -> bool:
+    """Did some box that has what the row needs time it, in the code at hand? A timed row passed its gate."""
+    row = resolve.row_of(family, suffix)
+    if row is None:
+        return suffix == REFERENCE
+    return any(
+        suffix in _passed(one.document, key)
+        and features.requires_ok(row.requires, one.have)
+        and not _code_changed(one, key, tree)
+        for one in witnesses
+    )
+
+
+def _code_changed(one: Witness, key: str, tree: Tree) -> bool:
+    """Other code or another compiler makes another row; how it was timed does not matter to the gate."""
+    now = tree.of(one.arch)
+    if now is None or not one.document.built.get(key):
+        return True
+    then = {
+        name: value
+        for name, value in one.document.built[key].items()
+        if name in ("source", "headers", "flags", "compiler")
+    }
+    return bool(changes(Document(built={key: then}), key, now, None))
+
+
+# --- the way to green -----------------------------------------------------------------------------
+
+
+def _remint(
+    view: _ClassView,
+    scope: Scope,
+    covers: tuple[Cover, ...],
+    spoken_for: tuple[Witness | Problem, ...],
+    box: Box,
+    here: str,
+) -> Remint | None:
+    """The one mint that answers what is open in this class and scope: on this box if it is of the class."""
+    open_covers = [
+        cover
+        for cover in covers
+        if cover.cpu_class == view.name and cover.scope == scope.name and not cover.green
+    ]
+    if not open_covers:
+        return None
+    known = (one.box for one in spoken_for if one.cpu_class == view.name)
+    where = box.identity if view.name == here else next(known, f"any box of class {view.name}")
+    whys = dict.fromkeys(
+        cover.reason if cover.state in ("stale", "uncovered") else f"{cover.suffix} was never gated"
+        for cover in open_covers
+    )
+    keys = tuple(cover.key for cover in open_covers)
+    return Remint(where, scope.name, view.name, keys, "; ".join(whys))
