@@ -33,7 +33,7 @@ _CLOSE = 1e-3  # wrong answers this near to each other agree
 
 @dataclass(frozen=True, slots=True)
 class GateReport:
-    """What the gate found. ``broken``: the reference itself failed, nobody was judged; ``note`` comes first."""
+    """What the gate found. ``broken``: the reference failed, so no row was judged. ``note`` is said first."""
 
     passed: tuple[str, ...]
     rejected: tuple[Rejected, ...]

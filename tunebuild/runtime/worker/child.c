@@ -196,14 +196,15 @@ event child_watch(child *c, int timeout_ms) {
     uint64_t since = wall_clock_ns(), cpu_since = 0;
     uint32_t beat = the_board->heartbeat;
     const uint64_t limit = (uint64_t)timeout_ms * 1000000u;
-    bool writers = true;
+    bool writers = true, replying = true;
     for (;;) {
         struct pollfd files[] = {
             {.fd = writers ? c->output : -1, .events = POLLIN},
-            {.fd = c->reply, .events = POLLIN},
+            {.fd = replying ? c->reply : -1, .events = POLLIN},
             {.fd = 0, .events = 0}, /* our own master: a closed pipe means that nobody wants the answer */
         };
-        poll(files, 3, writers ? 200 : 1);
+        if (!writers) usleep(50); /* exiting, or a row closed the streams: nothing will wake us */
+        poll(files, 3, writers ? 200 : 0);
         if (files[2].revents & (POLLHUP | POLLERR)) {
             kill(c->pid, SIGKILL);
             _exit(0);
@@ -211,7 +212,9 @@ event child_watch(child *c, int timeout_ms) {
         if (files[0].revents) writers = drain(c);
         char byte;
         if (files[1].revents & POLLIN && read(c->reply, &byte, 1) == 1) return REPLIED;
+        if (files[1].revents & POLLHUP) replying = false; /* else it would be ready for ever */
         if (!writers) {
+            if (the_board->finished || the_board->finding.fault != NO_FAULT) return ENDED; /* on its way out */
             siginfo_t gone = {0};
             if (waitid(P_PID, (id_t)c->pid, &gone, WEXITED | WNOHANG | WNOWAIT) == 0 && gone.si_pid)
                 return ENDED;
