@@ -426,7 +426,7 @@ def _remint(
     known = (one.box for one in spoken_for if one.cpu_class == view.name)
     where = box.identity if view.name == here else next(known, f"any box of class {view.name}")
     whys = dict.fromkeys(
-        cover.reason if cover.state in ("stale", "uncovered") else f"{cover.suffix} was never gated"
+        cover.reason if cover.state in ("stale", "uncovered") else f"{cover.suffix} was not gated"
         for cover in open_covers
     )
     keys = tuple(cover.key for cover in open_covers)

@@ -70,16 +70,25 @@ def fleet_text(fleet: Fleet, *, colour: bool = False) -> str:
         boxes = [one.box for one in fleet.witnesses if one.cpu_class == cpu_class]
         lines.append(f"class {cpu_class}: {_count(len(boxes))}")
         covers = [cover for cover in fleet.covers if cover.cpu_class == cpu_class]
-        for cover, line in zip(covers, table([_cover_row(cover) for cover in covers]), strict=True):
-            lines.append(line.replace(cover.state, painted(cover.state, _COLOURS[cover.state], colour), 1))
-            if cover.reason:
-                lines += wrapped(cover.reason, indent=6, hang=6)
+        lines += _cover_lines(covers, colour)
     if fleet.green:
         return "\n".join([*lines, "green: every seat is measured or covered, and its row was gated"]) + "\n"
     lines.append(f"to make it green, {len(fleet.remints)} mint{'s' * (len(fleet.remints) != 1)}:")
     for remint in fleet.remints:
         lines += wrapped(f"{remint.box}: scope {remint.scope} ({remint.why})")
     return "\n".join(lines) + "\n"
+
+
+def _cover_lines(covers: Sequence[Cover], colour: bool) -> list[str]:
+    """A row per seat; a reason that neighbours share is said once, after the last of them."""
+    lines: list[str] = []
+    rows = table([_cover_row(cover) for cover in covers])
+    for at, (cover, row) in enumerate(zip(covers, rows, strict=True)):
+        lines.append(row.replace(cover.state, painted(cover.state, _COLOURS[cover.state], colour), 1))
+        last = at + 1 == len(covers) or covers[at + 1].reason != cover.reason
+        if cover.reason and last:
+            lines += wrapped(cover.reason, indent=6, hang=6)
+    return lines
 
 
 def _count(boxes: int) -> str:

@@ -1,0 +1,190 @@
+"""The straight lines about classes: a fleet's evidence, and class profiles from sidecars and back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from tunebuild import classdefaults, emit, evidence, fleet, generate, policy, profiles, record, resolve
+from tunebuild.classdefaults import BUDGET_PCT, Donor
+from tunebuild.document import Built, Document, Json
+from tunebuild.errors import Refused, UsageError
+from tunebuild.features import canonical_arch
+from tunebuild.generate import Generated
+from tunebuild.model import App, Scope
+from tunebuild.profiles import Chosen, Profile, Unusable
+
+# --- status --fleet -------------------------------------------------------------------------------
+
+
+def fleet_status(root: Path, app: str, places: Sequence[Path]) -> fleet.Fleet:
+    """Judge the sidecars in ``places``, and this box's own, against the tree at ``root``."""
+    generated = generate.generate(root)
+    chosen = generated.app(app)
+    own = generated.records[chosen.name].path
+    found = evidence.records((*places, *((own,) if own.exists() else ())))
+    arches = {canonical_arch(_arch(one)) for one in found if isinstance(one.found, Document)}
+    tree = fleet.Tree({arch: built for arch in arches if (built := _built_for(generated, arch)) is not None})
+    files = evidence.profile_files(generated.manifest, chosen)
+    return fleet.fleet(generated.manifest, chosen, found, files, generated.box, tree)
+
+
+def _arch(one: fleet.Record) -> str:
+    box = one.found.box if isinstance(one.found, Document) else ""
+    return [*box.split("|"), "", ""][1]
+
+
+def _built_for(generated: Generated, arch: str) -> Mapping[str, Built] | None:
+    """The tree's digests for an architecture: by a named cross toolchain where it is not this one.
+
+    A cross compiler is never the one that such a box has, so compilers are not compared then.
+    """
+    project = generated.manifest.project
+    if canonical_arch(generated.tools.default(project.name).target) == arch:
+        return generated.built
+    named = next((one.name for one in project.toolchains if canonical_arch(one.target) == arch), "")
+    if not named:
+        return None
+    try:
+        crossed = generate.generate(generated.root, target=named).built
+    except UsageError:
+        return None
+    return {
+        key: {name: value for name, value in entry.items() if name != "compiler"}
+        for key, entry in crossed.items()
+    }
+
+
+# --- profile export, merge ------------------------------------------------------------------------
+
+
+def _shipping_scopes(generated: Generated, app: App, scope: str) -> tuple[Scope, ...]:
+    """The scopes whose profile is meant: the one named, or all of the app's that declare `defaults`."""
+    scopes = resolve.app_scopes(generated.manifest, app)
+    found = tuple(one for one in scopes if one.defaults is not None and scope in ("", one.name))
+    if not found:
+        raise UsageError(
+            f"scope {scope} of app {app.name} has no folder of profiles"
+            if scope
+            else f"no scope of app {app.name} has a folder of profiles",
+            where=str(generated.manifest.project.file),
+            fix='write defaults = "profiles" in its [scope] table',
+        )
+    return found
+
+
+def _destination(scope: Scope, cpu_class: str) -> Path:
+    assert scope.defaults is not None
+    return scope.defaults / profiles.file_name(cpu_class)
+
+
+def _now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def export_profile(root: Path, app: str, scope: str = "") -> tuple[Path, ...]:
+    """Write this box's winners as the profile of its class, for each scope meant; all or nothing.
+
+    The features of the machine decide the class, never forced ones.
+    """
+    generated = generate.generate(root)
+    chosen = generated.app(app)
+    read = generated.records[chosen.name]
+    cpu_class = profiles.box_class(replace(generated.box, forced=()))
+    made: list[tuple[Path, dict[str, Json]]] = []
+    for one in _shipping_scopes(generated, chosen, scope):
+        judged = read.verdict(policy.demand(generated.manifest, one))
+        document = classdefaults.export(
+            generated.manifest, one, read.found, judged, cpu_class=cpu_class, written=_now()
+        )
+        made.append((_destination(one, cpu_class), document))
+    for path, document in made:
+        emit.write_durable(path, classdefaults.render(document))
+    return tuple(path for path, _ in made)
+
+
+def merge_profiles(
+    root: Path, app: str, places: Sequence[Path], scope: str = "", budget_pct: float = BUDGET_PCT
+) -> tuple[Path, ...]:
+    """Write the profile of one class from several boxes' sidecars, for each scope meant; all or nothing.
+
+    Donors must agree among each other on what they measured; whether they measured this very tree is for
+    `status --fleet` to say.
+    """
+    generated = generate.generate(root)
+    chosen = generated.app(app)
+    donors = tuple(_donor(one) for one in evidence.records(places))
+    if not donors:
+        raise UsageError("no sidecar to merge", fix="name the sidecars of several boxes, or a folder of them")
+    classes = tuple(dict.fromkeys(classdefaults.recorded_class(donor.document) for donor in donors))
+    if len(classes) > 1:
+        raise Refused(
+            f"cannot merge boxes of {len(classes)} classes: {', '.join(classes)}",
+            fix="name the sidecars of one class",
+        )
+    made: list[tuple[Path, dict[str, Json]]] = []
+    for one in _shipping_scopes(generated, chosen, scope):
+        document = classdefaults.merge(
+            generated.manifest,
+            one,
+            donors,
+            cpu_class=classes[0],
+            written=_now(),
+            budget_pct=budget_pct,
+        )
+        made.append((_destination(one, classes[0]), document))
+    for path, document in made:
+        emit.write_durable(path, classdefaults.render(document))
+    return tuple(path for path, _ in made)
+
+
+def _donor(one: fleet.Record) -> Donor:
+    if isinstance(one.found, Document):
+        return Donor(one.name, one.found)
+    raise Refused(f"{one.name} is unreadable: {one.found.why}", fix="leave it out, or mint that box again")
+
+
+# --- profile list, show ---------------------------------------------------------------------------
+
+
+def list_profiles(
+    root: Path, app: str
+) -> tuple[dict[str, tuple[Profile | Unusable, ...]], tuple[Chosen, ...]]:
+    """By scope every profile shipped, best class first, and which one answers on this box."""
+    generated = generate.generate(root)
+    chosen = generated.app(app)
+    files = evidence.profile_files(generated.manifest, chosen)
+    found = {
+        scope.name: _parsed(scope, files.get(scope.name, {}))
+        for scope in resolve.app_scopes(generated.manifest, chosen)
+    }
+    return found, record.profiles_of(generated.manifest, chosen, generated.box)
+
+
+def _parsed(scope: Scope, files: Mapping[str, bytes]) -> tuple[Profile | Unusable, ...]:
+    from tunebuild.features import CLASSES
+
+    order = [name for name in CLASSES if name in files] + [name for name in files if name not in CLASSES]
+    return tuple(profiles.parse(str(_destination(scope, name)), name, files[name]) for name in order)
+
+
+def show_profile(root: Path, app: str, cpu_class: str = "") -> tuple[Profile, ...]:
+    """The profiles of one class, one for each scope; without a class those that answer on this box."""
+    found, chosen = list_profiles(root, app)
+    if not cpu_class:
+        return tuple(one.profile for one in chosen if one.profile)
+    named = tuple(
+        one
+        for shipped in found.values()
+        for one in shipped
+        if isinstance(one, Profile) and one.cpu_class == cpu_class
+    )
+    if not named:
+        known = sorted({one.cpu_class for two in found.values() for one in two if isinstance(one, Profile)})
+        raise UsageError(
+            f"no profile of class {cpu_class} is shipped",
+            fix=f"there are: {', '.join(known)}" if known else "run `tunebuild profile export` on such a box",
+        )
+    return named
