@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from tunebuild import codegen, codegen_artifact, graph, host, keys, policy, profiles, record, resolve
+from tunebuild import codegen, codegen_artifact, graph, host, keys, plan, policy, profiles, record, resolve
 from tunebuild.codegen_artifact import ArtifactKind
 from tunebuild.model import App, Box, Manifest, Stamps
 
@@ -64,6 +64,13 @@ def sources(
     files = {f"{folder}/status.c": codegen_artifact.status_source(facts)}
     if app.kind == "exe":
         files[f"{folder}/main.c"] = codegen_artifact.main_source(app)
+    if app.kind in ("shared", "library"):
+        functions = [
+            function.function
+            for family in codegen.app_families(manifest, app)
+            for function in plan.functions_of(family)
+        ]
+        files[f"{folder}/interface.c"] = codegen_artifact.interface_source(app.name, functions)
     return files
 
 

@@ -8,6 +8,7 @@ includes are those of `HEADERS`, from the runtime folder.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,13 +16,15 @@ from typing import Literal
 
 from tunebuild.codegen import identifier
 from tunebuild.features import BY_NAME, X86, Feature
-from tunebuild.model import REFERENCE, App, Box, Manifest, Policy, Row, Stamp, Stamps
+from tunebuild.model import REFERENCE, App, Box, Function, Manifest, Policy, Row, Stamp, Stamps
 from tunebuild.policy import ScopeState, covered_line
+from tunebuild.prototype import element
 
 HEADERS = (
     "tb_artifact.h", "tb_features.h", "tb_status.h", "tb_guard.h", "tb_box.h", "tb_sha256.h", "tb_main.h",
 )  # fmt: skip
 MAIN_FLAGS = ("-include", "tb_main.h")  # for every source of an executable whose guard is automatic
+_QUALIFIERS = ("restrict", "__restrict", "__restrict__", "volatile")
 _XCR0 = {"": 0, "ymm": 0x6, "zmm": 0xE6, "tile": 0x60000}
 _AT_HWCAP = {1: 16, 2: 26}
 
@@ -190,8 +193,52 @@ def artifact_table(facts: ArtifactFacts) -> str:
     return f"{text}\nstatic const tb_artifact tb_this = {{\n{body}}};\n"
 
 
+def plain_prototype(function: Function) -> str:
+    """A prototype for a reader that knows C99 alone: no `restrict`, 16-bit floats as `tb_f16` and `tb_bf16`,
+    unknown pointers as ``void *``. "" where a 16-bit float goes by value: no such reader can pass one."""
+    parameters = [_plain_type(parameter.ctype) for parameter in function.parameters]
+    returns = _plain_type(function.returns)
+    if any(not ctype for ctype in (*parameters, returns)):
+        return ""
+    named = zip(parameters, function.parameters, strict=True)
+    listed = (f"{c}{'' if c[-1] == '*' else ' '}{parameter.name}" for c, parameter in named)
+    return f"{returns}{'' if returns[-1] == '*' else ' '}{function.name}({', '.join(listed) or 'void'})"
+
+
+def _plain_type(ctype: str) -> str:
+    words = [word for word in re.findall(r"\w+|\*", ctype) if word not in _QUALIFIERS]
+    half = {"f16": "tb_f16", "bf16": "tb_bf16"}.get(element(ctype), "")
+    if "*" not in words:
+        return "" if half else " ".join(word for word in words if word != "const")
+    const = "const " if "const" in words[: words.index("*")] else ""
+    base = half or " ".join(word for word in words[: words.index("*")] if word != "const")
+    known = element(ctype) and words.count("*") == 1
+    return f"{const}{base} *" if known else f"{const}void *"
+
+
+def interface_source(app: str, functions: Iterable[Function]) -> str:
+    """What a shared library tells a foreign language: the plain prototype of each function it exports."""
+    name = identifier(app)
+    plain = [text for function in functions if (text := plain_prototype(function))]
+    lines = "".join(f"    {quoted(text)},\n" for text in plain)
+    return f"""\
+/* {app}: its functions as plain prototypes, for doors from other languages. */
+#include "tunebuild.h"
+
+static const char *const prototypes[] = {{
+{lines}    NULL,
+}};
+
+TB_EXPORT const char *const *{name}_tune_interface(void);
+TB_EXPORT const char *const *{name}_tune_interface(void)
+{{
+    return prototypes;
+}}
+"""
+
+
 def status_source(facts: ArtifactFacts) -> str:
-    """The status interface of an artifact; for an executable, the guard as `NAME_tune_guard` too."""
+    """The status interface of an artifact."""
     name = identifier(facts.app)
     return f"""\
 /* {facts.app}: what was stamped into it, on whose word, and what the stamps need. */
@@ -220,6 +267,12 @@ TB_EXPORT void {name}_log_tune_status(FILE *to, const char *app);
 TB_EXPORT void {name}_log_tune_status(FILE *to, const char *app)
 {{
     tb_log_status(&tb_this, to, app);
+}}
+
+TB_EXPORT const char *{name}_tune_box(void);
+TB_EXPORT const char *{name}_tune_box(void)
+{{
+    return tb_this.box;
 }}
 
 TB_EXPORT int {name}_tune_check(void);
