@@ -102,5 +102,29 @@ TB_INLINE float vf32_hmax(vf32 a)
     s = _mm_max_ps(s, _mm_movehl_ps(s, s));
     return _mm_cvtss_f32(_mm_max_ss(s, _mm_movehdup_ps(s)));
 }
+/* Transposed on the way: four blocks share the shuffles that one would need alone. */
+TB_INLINE void vf32_hmax4(float *out, vf32 a, vf32 b, vf32 c, vf32 d)
+{
+    const __m256 ab = _mm256_max_ps(_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b));
+    const __m256 cd = _mm256_max_ps(_mm256_unpacklo_ps(c, d), _mm256_unpackhi_ps(c, d));
+    const __m256 abcd = _mm256_max_ps(_mm256_shuffle_ps(ab, cd, 0x44), _mm256_shuffle_ps(ab, cd, 0xee));
+    _mm_storeu_ps(out, _mm_max_ps(_mm256_castps256_ps128(abcd), _mm256_extractf128_ps(abcd, 1)));
+}
+
+/* The packs work on halves: the last permutation puts the groups of four bytes in order again. */
+TB_INLINE void vf32_store_i8_32(int8_t *p, const vf32 *v)
+{
+    const __m256i ab = _mm256_packs_epi32(_mm256_cvtps_epi32(v[0]), _mm256_cvtps_epi32(v[1]));
+    const __m256i cd = _mm256_packs_epi32(_mm256_cvtps_epi32(v[2]), _mm256_cvtps_epi32(v[3]));
+    const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+    _mm256_storeu_si256((__m256i *)p, _mm256_permutevar8x32_epi32(_mm256_packs_epi16(ab, cd), order));
+}
+
+TB_INLINE vi32 vi32_set(int32_t s) { return _mm256_set1_epi32(s); }
+TB_INLINE vi32 vi32_add(vi32 a, vi32 b) { return _mm256_add_epi32(a, b); }
+TB_INLINE vf32 vf32_from_i32(vi32 a) { return _mm256_cvtepi32_ps(a); }
+TB_INLINE vf32 vf32_bits(vi32 a) { return _mm256_castsi256_ps(a); }
+TB_INLINE vi32 vi32_bits(vf32 a) { return _mm256_castps_si256(a); }
+
 #include "tb/vec_put.h"
 #endif

@@ -53,5 +53,34 @@ TB_INLINE vf32 vf32_ldexp(vf32 a, vf32 n) { return _mm512_scalef_ps(a, n); }
 
 TB_INLINE float vf32_sum(vf32 a) { return _mm512_reduce_add_ps(a); }
 TB_INLINE float vf32_hmax(vf32 a) { return _mm512_reduce_max_ps(a); }
+TB_INLINE __m256 tb_max_of_halves(__m512 a)
+{
+    const __m256 high = _mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd(a), 1));
+    return _mm256_max_ps(_mm512_castps512_ps256(a), high);
+}
+
+/* Transposed on the way: four blocks share the shuffles that one would need alone. */
+TB_INLINE void vf32_hmax4(float *out, vf32 a, vf32 b, vf32 c, vf32 d)
+{
+    const __m256 a8 = tb_max_of_halves(a), b8 = tb_max_of_halves(b);
+    const __m256 c8 = tb_max_of_halves(c), d8 = tb_max_of_halves(d);
+    const __m256 ab = _mm256_max_ps(_mm256_unpacklo_ps(a8, b8), _mm256_unpackhi_ps(a8, b8));
+    const __m256 cd = _mm256_max_ps(_mm256_unpacklo_ps(c8, d8), _mm256_unpackhi_ps(c8, d8));
+    const __m256 abcd = _mm256_max_ps(_mm256_shuffle_ps(ab, cd, 0x44), _mm256_shuffle_ps(ab, cd, 0xee));
+    _mm_storeu_ps(out, _mm_max_ps(_mm256_castps256_ps128(abcd), _mm256_extractf128_ps(abcd, 1)));
+}
+
+TB_INLINE void vf32_store_i8_32(int8_t *p, const vf32 *v)
+{
+    _mm_storeu_si128((__m128i *)p, _mm512_cvtsepi32_epi8(_mm512_cvtps_epi32(v[0])));
+    _mm_storeu_si128((__m128i *)(p + 16), _mm512_cvtsepi32_epi8(_mm512_cvtps_epi32(v[1])));
+}
+
+TB_INLINE vi32 vi32_set(int32_t s) { return _mm512_set1_epi32(s); }
+TB_INLINE vi32 vi32_add(vi32 a, vi32 b) { return _mm512_add_epi32(a, b); }
+TB_INLINE vf32 vf32_from_i32(vi32 a) { return _mm512_cvtepi32_ps(a); }
+TB_INLINE vf32 vf32_bits(vi32 a) { return _mm512_castsi512_ps(a); }
+TB_INLINE vi32 vi32_bits(vf32 a) { return _mm512_castps_si512(a); }
+
 #include "tb/vec_put.h"
 #endif

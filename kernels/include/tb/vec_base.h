@@ -98,5 +98,27 @@ TB_INLINE float vf32_hmax(vf32 a)
     const float x = a[0] > a[2] ? a[0] : a[2], y = a[1] > a[3] ? a[1] : a[3];
     return x > y ? x : y;
 }
+/* The largest lane of each of four vectors. */
+TB_INLINE void vf32_hmax4(float *out, vf32 a, vf32 b, vf32 c, vf32 d)
+{
+    out[0] = vf32_hmax(a);
+    out[1] = vf32_hmax(b);
+    out[2] = vf32_hmax(c);
+    out[3] = vf32_hmax(d);
+}
+
+/* 32 f32 in 32 / VF32_LANES vectors, rounded to nearest, ties to even, as i8. */
+TB_INLINE void vf32_store_i8_32(int8_t *p, const vf32 *v)
+{
+    for (int i = 0; i < 32; i++)
+        p[i] = (int8_t)lrintf(v[i / VF32_LANES][i % VF32_LANES]);
+}
+
+TB_INLINE vi32 vi32_set(int32_t s) { return (vi32){s, s, s, s}; }
+TB_INLINE vi32 vi32_add(vi32 a, vi32 b) { return a + b; }
+TB_INLINE vf32 vf32_from_i32(vi32 a) { return (vf32){(float)a[0], (float)a[1], (float)a[2], (float)a[3]}; }
+TB_INLINE vf32 vf32_bits(vi32 a) { return (vf32)a; }
+TB_INLINE vi32 vi32_bits(vf32 a) { return (vi32)a; }
+
 #include "tb/vec_put.h"
 #endif

@@ -62,5 +62,25 @@ TB_INLINE vf32 vf32_shl23(vf32 a) { return vreinterpretq_f32_s32(vshlq_n_s32(vre
 
 TB_INLINE float vf32_sum(vf32 a) { return vaddvq_f32(a); }
 TB_INLINE float vf32_hmax(vf32 a) { return vmaxnmvq_f32(a); }
+TB_INLINE void vf32_hmax4(float *out, vf32 a, vf32 b, vf32 c, vf32 d)
+{
+    vst1q_f32(out, vpmaxq_f32(vpmaxq_f32(a, b), vpmaxq_f32(c, d)));
+}
+
+TB_INLINE void vf32_store_i8_32(int8_t *p, const vf32 *v)
+{
+    for (int i = 0; i < 4; i++, p += 8) {
+        const int16x4_t low = vqmovn_s32(vcvtnq_s32_f32(v[2 * i]));
+        const int16x4_t high = vqmovn_s32(vcvtnq_s32_f32(v[2 * i + 1]));
+        vst1_s8(p, vqmovn_s16(vcombine_s16(low, high)));
+    }
+}
+
+TB_INLINE vi32 vi32_set(int32_t s) { return vdupq_n_s32(s); }
+TB_INLINE vi32 vi32_add(vi32 a, vi32 b) { return vaddq_s32(a, b); }
+TB_INLINE vf32 vf32_from_i32(vi32 a) { return vcvtq_f32_s32(a); }
+TB_INLINE vf32 vf32_bits(vi32 a) { return vreinterpretq_f32_s32(a); }
+TB_INLINE vi32 vi32_bits(vf32 a) { return vreinterpretq_s32_f32(a); }
+
 #include "tb/vec_put.h"
 #endif

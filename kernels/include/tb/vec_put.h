@@ -20,4 +20,14 @@ TB_INLINE void vf32_put_more(float *p, vf32 v, size_t cols, size_t first, int mo
         v = vf32_add(v, vf32_load_n(p, cols - first));
     vf32_put(p, v, cols, first);
 }
+/* Integer sums of which `more` says that p holds an earlier part, as integers, and `last` that they are whole:
+ * only then they are stored as f32. */
+TB_INLINE void vi32_put_part(float *p, vi32 v, size_t cols, size_t first, int more, int last)
+{
+    if (more && cols >= first + VF32_LANES)
+        v = vi32_add(v, vi32_bits(vf32_load(p)));
+    else if (more && cols > first)
+        v = vi32_add(v, vi32_bits(vf32_load_n(p, cols - first)));
+    vf32_put(p, last ? vf32_from_i32(v) : vf32_bits(v), cols, first);
+}
 #endif
