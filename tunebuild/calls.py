@@ -112,11 +112,17 @@ def workload_cases(
     return tuple(cases)
 
 
+def _touched(of: Subject) -> frozenset[str]:
+    """Arguments that a call itself may touch: the prototype's, and those whose addresses it is given."""
+    own = [argument.name for argument in of.args if argument.parameter >= 0]
+    return frozenset((*own, *(name for argument in of.args for name in argument.pointers)))
+
+
 def _set_bytes(of: Subject, workload: Workload) -> int:
     """Bytes that one call touches, packed buffers at their largest."""
-    total = 0
+    total, touched = 0, _touched(of)
     for argument in of.args:
-        if argument.kind in ("scalar", "pointers") or argument.parameter < 0:
+        if argument.kind in ("scalar", "pointers") or argument.name not in touched:
             continue
         values = dict(workload.scalars)
         width = ELEMENT_BYTES.get(argument.element, 1)
@@ -217,7 +223,8 @@ def job_lines(of: Subject, driver: Driver, cases: Sequence[Case], *, timeout_ms:
     group_count = max(grouped.values()) + 1
     values = [dict(case.scalars) for case in cases]
     lines = [f"begin {driver.name} {timeout_ms} {group_count}"]
-    lines += [_argument_line(argument, driver, values) for argument in arguments]
+    touched = _touched(of)
+    lines += [_argument_line(each, each.name in touched, driver, values) for each in arguments]
     lines.append("groups " + " ".join(str(grouped.get(suffix, grouped[REFERENCE])) for suffix in driver.rows))
     lines.append(_compare_line(of.check.compare))
     scratch: list[str] = []
@@ -228,12 +235,15 @@ def job_lines(of: Subject, driver: Driver, cases: Sequence[Case], *, timeout_ms:
             scratch += [f"scratch {g} {number} {at} {n}" for g, n in sizes.items() if g and n != sizes[0]]
             extents.append(_extent(case, argument, at, sizes[0], known))
         scalars = [_scalar(known.get(name, 0), by_name.get(name)) for name in driver.scalars]
-        lines.append(" ".join([f"case {case.seed} {case.copies}", *scalars, *extents]))
+        placed = {"left": 1, "right": 2, "both": 3}[case.placement]
+        lines.append(" ".join([f"case {case.seed} {case.copies} {placed}", *scalars, *extents]))
     return lines + scratch
 
 
-def _argument_line(argument: Argument, driver: Driver, values: Sequence[Mapping[str, Value]]) -> str:
-    kind = "source" if argument.kind == "in" and argument.parameter < 0 else argument.kind
+def _argument_line(
+    argument: Argument, touched: bool, driver: Driver, values: Sequence[Mapping[str, Value]]
+) -> str:
+    kind = argument.kind if touched or argument.kind != "in" else "source"
     parts = max((_parts(argument, known) for known in values), default=1)
     pointed = [str(driver.buffers.index(name)) for name in argument.pointers]
     return " ".join(["arg", kind, argument.element or "u64", str(parts), *pointed])

@@ -205,19 +205,14 @@ static void point(size_t a, const call_case *c, bool harness_inputs) {
     }
 }
 
-static void prepare(const call *c, const call_case *k, const tb_scalar *scalars) {
-    const job *j = g.job;
-    if (!j->driver->prepare) return;
-    for (size_t a = 0; a < j->argument_count; a++)
-        if (j->arguments[a].kind == POINTERS) point(a, k, true);
-    the_board->phase = PHASE_PREPARE;
-    j->driver->prepare(c->row, g.prepare_buffers, scalars);
+static void point_all(const call *c, bool harness_inputs) {
+    for (size_t a = 0; a < g.job->argument_count; a++)
+        if (g.job->arguments[a].kind == POINTERS) point(a, &g.job->cases[c->index], harness_inputs);
 }
 
-static void make_call(const call *c, void *result) {
+static void set_up(const call *c) {
     const job *j = g.job;
     const call_case *k = &j->cases[c->index];
-    const tb_scalar *scalars = c->magnitudes ? k->magnitudes : k->scalars;
     the_board->phase = PHASE_SETUP;
     the_board->case_index = (int)c->index;
     the_board->pass = c->pass;
@@ -230,12 +225,6 @@ static void make_call(const call *c, void *result) {
         g.prepare_buffers[a] = has_input(j->arguments[a].kind) ? first->harness : first->row;
     }
     state_reset();
-    prepare(c, k, scalars);
-    for (size_t a = 0; a < j->argument_count; a++)
-        if (j->arguments[a].kind == POINTERS) point(a, k, false);
-    memset(result, 0, 8);
-    the_board->phase = PHASE_CALL;
-    j->driver->call(c->fn, g.row_buffers, scalars, result);
 }
 
 /* --- judging ------------------------------------------------------------------------------------- */
@@ -287,10 +276,28 @@ static bool outcome_wrong(const call *c, const void *result, finding *f) {
     return true;
 }
 
+static bool prepare_fails(const call *c, const tb_scalar *scalars, finding *f) {
+    const job *j = g.job;
+    if (!j->driver->prepare) return false;
+    point_all(c, true);
+    the_board->phase = PHASE_PREPARE;
+    j->driver->prepare(c->row, g.prepare_buffers, scalars);
+    return state_changed(f) || memory_damaged(c, f);
+}
+
 static bool call_fails(const call *c, bool judge_outcome, void *result) {
+    const call_case *k = &g.job->cases[c->index];
+    const tb_scalar *scalars = c->magnitudes ? k->magnitudes : k->scalars;
     finding f = {.argument = -1};
-    make_call(c, result);
-    bool failed = state_changed(&f) || memory_damaged(c, &f) || (judge_outcome && outcome_wrong(c, result, &f));
+    set_up(c);
+    bool failed = prepare_fails(c, scalars, &f);
+    if (!failed) {
+        point_all(c, false);
+        memset(result, 0, 8);
+        the_board->phase = PHASE_CALL;
+        g.job->driver->call(c->fn, g.row_buffers, scalars, result);
+        failed = state_changed(&f) || memory_damaged(c, &f) || (judge_outcome && outcome_wrong(c, result, &f));
+    }
     if (failed) the_board->finding = f;
     return failed;
 }
@@ -365,9 +372,10 @@ static void row_body(void *context) {
     mprotect(g.arena, g.arena_bytes, PROT_READ);
     call c = {.row = g.row, .group = g.job->row_groups[g.row], .fn = g.job->driver->rows[g.row].fn};
     for (c.index = 0; c.index < g.job->case_count; c.index++)
-        for (int placement = 0; placement < 2; placement++)
+        for (int placement = LEFT; placement <= RIGHT; placement++)
             for (c.pass = 0; c.pass < PASSES; c.pass++) {
-                c.right = placement;
+                if (!(g.job->cases[c.index].placements & placement)) continue;
+                c.right = placement == RIGHT;
                 if (call_fails(&c, true, result)) return;
             }
     the_board->finished = true;

@@ -67,8 +67,11 @@ typedef struct extent {
     int64_t valid[PASSES]; /* elements from there on are not compared; -1: all are */
 } extent;
 
+enum { LEFT = 1, RIGHT = 2 }; /* placements, a set */
+
 typedef struct call_case {
     uint64_t seed;
+    int placements;
     tb_scalar *scalars;
     tb_scalar *magnitudes; /* the same with floating scalars made positive */
     extent *extents;       /* one an argument; scratch sizes are those of group 0 */
