@@ -62,6 +62,7 @@ def gate(
     chosen = tuple(rows) if rows is not None else tuple(s for s in driver.rows if s != REFERENCE)
     tried = tuple(cases) if cases is not None else gate_cases(of)
     replay = f"tunebuild test {of.family}"
+    worker.job = None
     worker.ask(job_lines(of, driver, tried, timeout_ms=timeout_ms), 0)
     reference = worker.ask(["reference"], 1)[0]
     if not reference.startswith("reference ok"):
@@ -153,14 +154,14 @@ class LiveBench:
             of, cache_bytes=cache_bytes, cold_bytes=cold, multiple=measure.cold_llc_multiple
         )
         self._reps: dict[tuple[int, int], int] = {}
-        self._open = False
         self.reruns = 0
 
     def _job(self) -> None:
-        if not self._open:
+        """Describe the job, unless the worker still holds ours."""
+        if self._worker.job is not self:
             timeout_ms = max(int(self._measure.timeout_s * 1000), 1)
             self._worker.ask(job_lines(self._subject, self._driver, self._cases, timeout_ms=timeout_ms), 0)
-            self._open = True
+            self._worker.job = self
 
     def run(self, micro_round: MicroRound) -> tuple[Sample, ...] | Disturbed:
         """Serve the slices in order after an untimed lead-in, a tenth of its row's own slice."""

@@ -62,6 +62,7 @@ class Worker:
         self.supports: tuple[str, ...] = ()
         self.randomised = True  # whether addresses differ from run to run
         self.pinned = -1
+        self.job: object = None  # who described the job that the worker holds now
 
     def __enter__(self) -> Worker:
         self._errors = tempfile.TemporaryFile()

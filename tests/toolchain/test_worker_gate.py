@@ -179,7 +179,10 @@ def test_library_that_is_no_library_is_said_with_its_path() -> None:
 @pytest.mark.skipif(not X86 or "gcc" not in made.CC, reason="-Ofast links start-up code with gcc on x86-64")
 def test_library_linked_to_flush_denormals_is_refused() -> None:
     fast = made.library("kinds", made.CC, "-Ofast")
-    with pytest.raises(WorkFailed, match="loading the library changes MXCSR"), Worker(made.executable(), fast):
+    with (
+        pytest.raises(WorkFailed, match="loading the library changes MXCSR"),
+        Worker(made.executable(), fast),
+    ):
         pass
 
 
