@@ -37,6 +37,9 @@ _IDENTIFIER = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _LOOSE = re.compile(r"void\b|\bchar\b|u?int8_t")  # a pointer to these may point to anything
 
 
+Tried = tuple[str, tuple[tuple[str, int | float], ...]]  # what sizes these are, and the scalars
+
+
 @dataclass(frozen=True, slots=True)
 class Site:
     """One function that is called, and what its tables may name."""
@@ -408,19 +411,25 @@ def _check_sizes(
     if site.notes.within((*site.path, "args")):
         return
     tried = [(f"workload {w.name}", w.scalars) for w in workloads] + [("a gate size", s) for s in check.sizes]
-    for argument in arguments:
-        for text in filter(None, (argument.size, argument.count)):
-            _check_size(site, argument, text, tried)
+    texts = {
+        text: argument.name for argument in arguments for text in (argument.size, argument.count) if text
+    }
+    for text, name in texts.items():
+        expression = expressions.parse(text)
+        if expression.free != (text,) or not _plainly_sized(text, site, tried):
+            _check_size(site, expression, (*site.path, "args", name), tried)
+
+
+def _plainly_sized(name: str, site: Site, tried: Iterable[Tried]) -> bool:
+    """Is the usual size, a scalar as it is, always a whole number of a sensible size?"""
+    given = [dict(scalars).get(name, site.row_values.get(name)) for _, scalars in tried]
+    return all(type(value) is int and 0 <= value <= MAX_ELEMENTS for value in given)
 
 
 def _check_size(
-    site: Site,
-    argument: Argument,
-    text: str,
-    tried: Iterable[tuple[str, tuple[tuple[str, int | float], ...]]],
+    site: Site, expression: expressions.Expression, path: KeyPath, tried: Iterable[Tried]
 ) -> None:
-    expression = expressions.parse(text)
-    path = (*site.path, "args", argument.name)
+    text = expression.text
     for what, scalars in tried:
         values: dict[str, Value] = {**site.row_values, **dict(scalars)}
         given = ", ".join(f"{name} = {values[name]}" for name in expression.free)

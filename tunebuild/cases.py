@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 from tunebuild import expressions
@@ -113,8 +113,15 @@ def _default_cases(
     base: dict[str, Number], arguments: tuple[Argument, ...], condition: expressions.Expression | None
 ) -> tuple[tuple[Size, ...], int]:
     names = sized_scalars(arguments, (name for name, value in base.items() if isinstance(value, int)))
-    made = [tuple({**base, **dict(zip(names, size, strict=True))}.items()) for size in default_sizes(names)]
-    return _in_domain(made, condition, extend=True)
+    return _in_domain(_cases_of(tuple(base.items()), names), condition, extend=True)
+
+
+@lru_cache(maxsize=256)
+def _cases_of(base: Size, names: tuple[str, ...]) -> tuple[Size, ...]:
+    """The default sizes with the other scalars as in ``base``; families alike share one tuple."""
+    return tuple(
+        tuple({**dict(base), **dict(zip(names, s, strict=True))}.items()) for s in default_sizes(names)
+    )
 
 
 def _given(size: object, base: dict[str, Number], path: KeyPath, notes: Notes) -> Size:
@@ -131,7 +138,7 @@ def _given(size: object, base: dict[str, Number], path: KeyPath, notes: Notes) -
 
 
 def _in_domain(
-    sizes: list[Size], condition: expressions.Expression | None, *, extend: bool
+    sizes: Sequence[Size], condition: expressions.Expression | None, *, extend: bool
 ) -> tuple[tuple[Size, ...], int]:
     """The sizes that fulfil the precondition, and how many did not.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from functools import lru_cache
 from pathlib import Path
 from typing import Literal
@@ -10,6 +11,7 @@ from typing import Literal
 from tunebuild.positions import KeyPath
 from tunebuild.records import Notes
 
+_ODD = re.compile(r"(^|/)\.{0,2}(/|$)")  # needs normalising: an empty part, "." or ".."
 Wanted = Literal["file", "folder", "anything"]
 
 
@@ -27,7 +29,9 @@ def inside(root: Path, base: Path, text: str, wanted: Wanted, path: KeyPath, not
             path, f"`{text}` is an absolute path", f"move it under {root.name}/ and write a relative one"
         )
         return None
-    plain = os.path.normpath(os.path.join(base, text))
+    plain = os.path.join(base, text)
+    if _ODD.search(text):
+        plain = os.path.normpath(plain)
     if not _under(plain, str(root)) or not _really_under(plain, str(root)):
         fix = "move it into the project, or join its project with [use.NAME]"
         notes.add(path, f"`{text}` leads out of the project's folder", fix)

@@ -22,6 +22,7 @@ MAX_ROWS = 100_000  # that are left
 MAX_SUFFIX = 128  # family, two underscores, suffix and ".c" are a file name of at most 255 bytes
 
 RESERVED_VALUES = ("fn", "prototype", "family", "suffix", "requires", "cflags", "decline")
+_REFERENCES = ("isa", "toolchain", "flags")  # values that name a table
 _SUFFIX = re.compile(r"[A-Za-z0-9_]+", re.ASCII)
 _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 
@@ -131,13 +132,13 @@ def rows(
     """The product (last axis fastest) through its filter, then single rows; ``path`` is the family's."""
     axes = _axes(grid, hints, names, (*path, "grid", "axes"), notes)
     cells, removed = _filtered(axes, grid.where if grid else "", (*path, "grid"), notes)
-    made: list[Row] = []
+    made = _product(axes, cells, layout, names)
     seen: dict[str, Row] = {}
-    for cell in cells:
-        values = tuple(itertools.chain.from_iterable(choice.values for choice in cell))
-        suffix = "_".join(choice.piece for choice in cell)
-        made.append(_row(suffix, values, "", (), layout, names))
-        _check_suffix(made[-1], seen, (*path, "grid", "axes"), notes)
+    if _needs_look(axes, made):
+        for row in made:
+            _check_suffix(row, seen, (*path, "grid", "axes"), notes)
+    elif singles:
+        seen = {row.suffix: row for row in made}
     for index, single in enumerate(singles):
         where = (*path, "row", index)
         row = _single(single, layout, names, where, notes)
@@ -145,6 +146,51 @@ def rows(
         _check_suffix(row, seen, where, notes)
     _check_layout(made, layout, (*path, "layout"), notes)
     return Grid(tuple(made), removed)
+
+
+def _product(
+    axes: list[tuple[Choice, ...]],
+    cells: Iterable[tuple[Choice, ...]],
+    layout: tuple[str, ...],
+    names: Names,
+) -> list[Row]:
+    """The rows of the cells. What only one axis decides is looked up once, not for each of 100,000 rows."""
+    at = _places(axes)
+    isa, toolchain, flags = (at.get(name, (-1, 0))[0] for name in ("isa", "toolchain", "flags"))
+    layout_at = [at[name] for name in layout if name in at]
+    made: list[Row] = []
+    for cell in cells:
+        named = str(cell[isa].values[0][1]) if isa >= 0 else ""
+        made.append(
+            Row(
+                "_".join([choice.piece for choice in cell]),
+                tuple([value for choice in cell for value in choice.values]),
+                names.isas.get(named, ""),
+                named,
+                str(cell[toolchain].values[0][1]) if toolchain >= 0 else "",
+                str(cell[flags].values[0][1]) if flags >= 0 else "",
+                (),
+                tuple([cell[axis].values[inner][1] for axis, inner in layout_at]) if layout_at else (),
+            )
+        )
+    return made
+
+
+def _places(axes: list[tuple[Choice, ...]]) -> dict[str, tuple[int, int]]:
+    """Where in a cell each value stands: which axis, which value of its choice."""
+    return {
+        name: (axis, inner)
+        for axis, choices in enumerate(axes)
+        for inner, (name, _) in enumerate(choices[0].values if choices else ())
+    }
+
+
+def _needs_look(axes: list[tuple[Choice, ...]], made: list[Row]) -> bool:
+    """May a suffix be wrong? Not when all pieces are safe, and all suffixes short and different."""
+    pieces = [choice.piece for axis in axes for choice in axis]
+    longest = sum(max((len(choice.piece) for choice in axis), default=0) + 1 for axis in axes)
+    safe = _SUFFIX.fullmatch("_".join(pieces) or "_") is not None and REFERENCE not in pieces
+    return not safe or longest > MAX_SUFFIX or len({row.suffix for row in made}) < len(made)
 
 
 def _axes(
@@ -155,7 +201,7 @@ def _axes(
         _check_name(name, (*path, name), notes)
         if not values:
             notes.add((*path, name), "an axis without values", "write at least one, or remove the axis")
-        for index, value in enumerate(values):
+        for index, value in enumerate(values if name in _REFERENCES else ()):
             check_reference(name, value, names, (*path, name, index), notes)
         axes.append(tuple(Choice(((name, value),), piece(name, value)) for value in values))
     return [*axes, hint_choices(hints)] if hints else axes
@@ -214,11 +260,7 @@ def _kept(
     axes: list[tuple[Choice, ...]], where: str, path: KeyPath, notes: Notes
 ) -> list[tuple[Choice, ...]]:
     """The cells for which ``where`` is true; every cell when it cannot be read."""
-    at = {
-        name: (axis, inner)
-        for axis, choices in enumerate(axes)
-        for inner, (name, _) in enumerate(choices[0].values if choices else ())
-    }
+    at = _places(axes)
     expression = parsed(where, at, path, notes)
     if expression is None:
         return []

@@ -65,6 +65,7 @@ def parse(text: str) -> Function:
     return Function(name, text, returns, _parameters(inside, tokens[-1][1]))
 
 
+@lru_cache(maxsize=1024)
 def element(ctype: str) -> str:
     """The element type of a scalar, or of what a pointer points to; "" for void, pointers and named types."""
     words = [word for word in re.findall(r"\w+|\*", ctype, re.ASCII) if word not in _QUALIFIERS]
