@@ -11,10 +11,12 @@ from dataclasses import dataclass
 
 from tunebuild import features
 from tunebuild.columns import Colour, ascii_only, padded, painted, table, wrapped
-from tunebuild.document import Json
+from tunebuild.document import Document, Json
 from tunebuild.model import REFERENCE, Box, Family, Isa, Manifest, Stamp, Stamps
 from tunebuild.policy import ScopeState
+from tunebuild.profiles import Profile
 from tunebuild.resolve import Cell
+from tunebuild.upsert import origin_of
 
 _COLOURS: dict[str, Colour] = {
     "manifest": "green",
@@ -22,6 +24,8 @@ _COLOURS: dict[str, Colour] = {
     "fallback": "yellow",
     "reference": "yellow",
 }
+
+LOG_HINT = "  to tune the rest: run it with -- --tune, or tunebuild mint"
 
 
 # --- status ---------------------------------------------------------------------------------------
@@ -116,13 +120,13 @@ def _scope_lines(state: ScopeState, colour: bool) -> list[str]:
 
 
 def log_lines(stamps: Stamps) -> tuple[str, ...]:
-    """What an artifact logs about itself; nothing for an app without kernels."""
+    """What an artifact logs about itself, as its own C function says it; nothing without kernels."""
     if not stamps.seats:
         return ()
     count, total = tuned(stamps), len(stamps.seats)
     head = f"{stamps.app}: tune status ({count}/{total} kernels tuned for this box):"
     body = tuple(f"  {stamp.key}: {stamp.suffix} ({stamp.source})" for stamp in stamps.seats)
-    return (head, *body, *(("  run with --tune to tune the rest",) if count < total else ()))
+    return (head, *body, *((LOG_HINT,) if count < total else ()))
 
 
 # --- check ----------------------------------------------------------------------------------------
@@ -277,8 +281,8 @@ def _isa_row(isa: Isa, box: Box) -> tuple[str, str, str]:
 class Why:
     """Everything that is known of one seat's row.
 
-    ``race``: the sidecar's entry; ``measured``: provenance that matters; ``bound``: the claim of a merged
-    profile; ``changed``: inputs that differ from those measured, by which the seat is stale now.
+    ``race``: the sidecar's entry; ``measured``: of `measured_by`; ``bound``: of `bound_of`; ``changed``: the
+    inputs that differ from those measured, by which the seat is stale now.
     """
 
     stamp: Stamp
@@ -289,6 +293,26 @@ class Why:
     inputs: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
     gated: bool | None = None
+
+
+def measured_by(document: Document, key: str) -> dict[str, Json]:
+    """Who measured one entry, when and how quiet it was; nothing for a key that the sidecar lacks."""
+    if key not in document.kernels:
+        return {}
+    entry, notes = document.built.get(key, {}), document.provenance
+    found: dict[str, Json] = {
+        "box": document.box,
+        "written": entry.get("written", notes.get("written")),
+        "noise": notes.get("noise"),
+        "noise_floor_cv_pct": notes.get("noise_floor_cv_pct"),
+        "adopted_from": origin_of(document, key) or None,
+    }
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def bound_of(profile: Profile, family: str) -> dict[str, Json]:
+    """What a merged profile promises for a family: worst loss in percent, and the boxes."""
+    return dict(profile.bounds.get(family, {}))
 
 
 def runner_up(race: Mapping[str, Json], winner: str) -> tuple[str, float] | None:

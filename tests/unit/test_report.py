@@ -8,6 +8,7 @@ from dataclasses import replace
 from small_manifest import AVX2_BOX, ROOT, companion, family, manifest
 
 from tunebuild import report
+from tunebuild.document import Document
 from tunebuild.model import Box, Check, Scope, Stamp, Stamps, Verdict
 from tunebuild.policy import ScopeState
 from tunebuild.profiles import Adoption
@@ -135,7 +136,7 @@ def test_log_counts_measured_rows_and_hints_where_some_are_open() -> None:
         "  copy: nt (fallback)",
         "  old: reference (reference)",
         "  null: reference (manifest)",
-        "  run with --tune to tune the rest",
+        "  to tune the rest: run it with -- --tune, or tunebuild mint",
     )
     tuned = Stamps("demo", STAMPS.seats[:2])
     assert report.log_lines(tuned)[0] == "demo: tune status (2/2 kernels tuned for this box):"
@@ -246,3 +247,18 @@ def test_why_of_a_profile_winner_states_its_bound() -> None:
     stamp = Stamp("dot", "dot", "", "u4", "profile", "p.json", "blas")
     text = report.why_text(Why(stamp, "u4", {}, {}, {"loss_pct": 1.5, "boxes": ["a", "b"]}))
     assert "at most 1.50 % slower than the best row on 2 boxes" in " ".join(text.split())
+
+
+def test_measured_by_says_who_when_and_from_where_an_entry_was_adopted() -> None:
+    document = Document(
+        kernels={"f": "a", "g": "b"},
+        provenance={"box": "linux|x86_64||6.1|Zen", "written": "later", "noise": "ok", "binary": "~/x"},
+        built={"f": {"written": "then"}, "g": {"origin": "profile:x86-avx2"}},
+    )
+    assert report.measured_by(document, "f") == {
+        "box": "linux|x86_64||6.1|Zen",
+        "written": "then",
+        "noise": "ok",
+    }
+    assert report.measured_by(document, "g")["adopted_from"] == "profile:x86-avx2"
+    assert report.measured_by(document, "h") == {}
