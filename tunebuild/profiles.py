@@ -208,9 +208,10 @@ def demanded_families(manifest: Manifest, scope: Scope) -> tuple[Family, ...]:
 
 def unlocked_row(family: Family, profile: Profile, here: resolve.Here) -> str:
     """A row that this box can run and the boxes that raced could not, "" when there is none."""
+    recorded = profile.features
     for row in family.rows:
-        able = row.requires and not resolve.why_not(family, row.suffix, here)
-        if able and not features.requires_ok(row.requires, profile.features):
+        could_not = row.requires and not features.requires_ok(row.requires, recorded)
+        if could_not and not resolve.row_why_not(family, row, here):
             return row.suffix
     return ""
 

@@ -98,11 +98,14 @@ def why_not(family: Family, suffix: str, here: Here) -> str:
     if suffix == REFERENCE:
         return ""
     row = row_of(family, suffix)
-    if row is None:
-        return "which is no row of this grid"
+    return "which is no row of this grid" if row is None else row_why_not(family, row, here)
+
+
+def row_why_not(family: Family, row: Row, here: Here) -> str:
+    """`why_not` of a row of the grid."""
     if missing := features.unmet(row.requires, here.have):
         return f"which needs {', '.join(missing)}"
-    if why := here.ineligible.get((family.name, suffix)):
+    if why := here.ineligible.get((family.name, row.suffix)):
         return f"which cannot serve here ({why})"
     return ""
 
