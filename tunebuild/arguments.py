@@ -408,7 +408,7 @@ def _check_sizes(
     site: Site, arguments: tuple[Argument, ...], workloads: tuple[Workload, ...], check: Check
 ) -> None:
     """Every size and count must be a whole number, not negative, at every size that will be tried."""
-    if site.notes.within((*site.path, "args")):
+    if any(site.notes.within((*site.path, key)) for key in ("args", "workload", "check", "domain")):
         return
     tried = [(f"workload {w.name}", w.scalars) for w in workloads] + [("a gate size", s) for s in check.sizes]
     texts = {

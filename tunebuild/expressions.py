@@ -128,7 +128,7 @@ def _parse(source: str) -> ast.expr:
             warnings.simplefilter("error")  # "5in (1, 2)" is only a warning to Python
             tree = ast.parse(bare, mode="eval").body
     except SyntaxError as error:
-        column = min((error.offset or 1) + shift, len(source))
+        column = min((error.offset or len(bare)) + shift, len(source))
         raise ExpressionError(f"`{source.strip()}` cannot be read", column, f"use {_GRAMMAR}") from None
     except (ValueError, MemoryError, RecursionError):
         raise ExpressionError("an expression nested too deeply", 1) from None

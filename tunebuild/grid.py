@@ -134,7 +134,7 @@ def rows(
     cells, removed = _filtered(axes, grid.where if grid else "", (*path, "grid"), notes)
     made = _product(axes, cells, layout, names)
     seen: dict[str, Row] = {}
-    if _needs_look(axes, made):
+    if _needs_look(axes, made) and all(map(_NAME.fullmatch, grid.axes if grid else ())):
         for row in made:
             _check_suffix(row, seen, (*path, "grid", "axes"), notes)
     elif singles:

@@ -191,7 +191,8 @@ def _app(name: str, table: AppTable, root: Joined, scopes: tuple[Scope, ...]) ->
         files.inside(folder, folder, text, "folder", (*path, "include", index), notes)
         for index, text in enumerate(table.include)
     ]
-    if table.kind == "exe" and not table.sources and not notes.within((*path, "sources")):
+    told = notes.within((*path, "sources")) or notes.within((*path, "kind"))
+    if table.kind == "exe" and not table.sources and not told:
         notes.add(path, "an executable without sources", 'write sources = ["main.c"], or kind = "shared"')
     check_flags(table.cflags, (*path, "cflags"), notes)
     check_flags(table.libs, (*path, "libs"), notes)
