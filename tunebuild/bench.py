@@ -149,9 +149,12 @@ class LiveBench:
         self._rows = tuple(rows)
         self._driver = _driver(worker, of)
         self._numbers = tuple(self._driver.rows.index(suffix) for suffix in self._rows)
-        cold = min(int(measure.cold_max_mb * 2**20), COLD_MEMORY_BYTES)
         self._cases = workload_cases(
-            of, cache_bytes=cache_bytes, cold_bytes=cold, multiple=measure.cold_llc_multiple
+            of,
+            cache_bytes=cache_bytes,
+            cold_bytes=int(measure.cold_max_mb * 2**20),
+            memory_bytes=COLD_MEMORY_BYTES,
+            multiple=measure.cold_llc_multiple,
         )
         self._reps: dict[tuple[int, int], int] = {}
         self.reruns = 0

@@ -99,15 +99,17 @@ def gate_cases(of: Subject) -> tuple[Case, ...]:
 
 
 def workload_cases(
-    of: Subject, *, cache_bytes: int, cold_bytes: int, multiple: float = 4.0
+    of: Subject, *, cache_bytes: int, cold_bytes: int, memory_bytes: int, multiple: float = 4.0
 ) -> tuple[Case, ...]:
-    """One call a workload, as it is timed. A cold one walks copies of ``multiple`` caches (at least two)."""
+    """One call a workload, as it is timed. A cold one walks copies of ``multiple`` caches, but no more than
+    ``cold_bytes``, nor than ``memory_bytes`` over all packed layouts; at least two."""
     cases = []
     for number, workload in enumerate(of.workloads):
         case = Case(workload.scalars, (0,), "", seed=1000 + number, fills=workload.fills)
         if workload.cache == "cold":
-            wanted = min(int(multiple * cache_bytes), cold_bytes)
-            case = replace(case, copies=max(2, wanted // max(_set_bytes(of, workload), 1)))
+            largest, together = _set_bytes(of, workload)
+            wanted = min(int(multiple * cache_bytes), cold_bytes) // max(largest, 1)
+            case = replace(case, copies=max(2, min(wanted, memory_bytes // max(together, 1))))
         cases.append(case)
     return tuple(cases)
 
@@ -118,16 +120,18 @@ def _touched(of: Subject) -> frozenset[str]:
     return frozenset((*own, *(name for argument in of.args for name in argument.pointers)))
 
 
-def _set_bytes(of: Subject, workload: Workload) -> int:
-    """Bytes that one call touches, packed buffers at their largest."""
-    total, touched = 0, _touched(of)
+def _set_bytes(of: Subject, workload: Workload) -> tuple[int, int]:
+    """Bytes that one call touches, with the largest packed buffers and with those of all groups together."""
+    largest, together, touched, grouped = 0, 0, _touched(of), grouping(of)
+    values = dict(workload.scalars)
     for argument in of.args:
         if argument.kind in ("scalar", "pointers") or argument.name not in touched:
             continue
-        values = dict(workload.scalars)
-        width = ELEMENT_BYTES.get(argument.element, 1)
-        total += _parts(argument, values) * width * max(_sizes_by_group(of, argument, values).values())
-    return total
+        sizes = _sizes_by_group(argument, grouped, values)
+        width = ELEMENT_BYTES.get(argument.element, 1) * _parts(argument, values)
+        largest += width * max(sizes)
+        together += width * sum(sizes)
+    return largest, together
 
 
 def case_text(case: Case, placement: str = "") -> str:
@@ -191,25 +195,37 @@ def _row_keys(of: Subject) -> dict[str, tuple[Value, ...]]:
     }
 
 
-def groups(of: Subject) -> dict[str, int]:
-    """The group of every row, by suffix, the reference last; all one group where nothing is packed."""
+@dataclass(frozen=True, slots=True)
+class Grouping:
+    """Rows by packed layout. ``of_row``: suffix to group; ``values``: those of one row a group."""
+
+    of_row: Mapping[str, int]
+    values: tuple[Mapping[str, Value], ...]  # the reference's group is the last and has none
+
+
+def grouping(of: Subject) -> Grouping:
+    """The groups of a subject's rows; all one group where nothing is packed."""
     if not any(argument.kind == "scratch" for argument in of.args):
-        return dict.fromkeys((*(row.suffix for row in of.rows), REFERENCE), 0)
+        return Grouping(dict.fromkeys((*(row.suffix for row in of.rows), REFERENCE), 0), ({},))
     numbers: dict[tuple[Value, ...], int] = {}
+    values: list[Mapping[str, Value]] = []
+    of_row: dict[str, int] = {}
     keys = _row_keys(of)
-    grouped = {suffix: numbers.setdefault(key, len(numbers)) for suffix, key in keys.items()}
-    return grouped | {REFERENCE: len(numbers)}
+    for row in of.rows:
+        of_row[row.suffix] = numbers.setdefault(keys[row.suffix], len(numbers))
+        if len(numbers) > len(values):
+            values.append(dict(row.values))
+    return Grouping(of_row | {REFERENCE: len(values)}, (*values, {}))
 
 
-def _sizes_by_group(of: Subject, argument: Argument, values: Mapping[str, Value]) -> dict[int, int]:
-    """Elements of one part of ``argument`` by group. The reference has no row values: the largest is its."""
+def _sizes_by_group(argument: Argument, grouped: Grouping, values: Mapping[str, Value]) -> list[int]:
+    """Elements of one part of ``argument``, by group. The reference has no row values: the largest is its."""
+    if argument.kind == "pointers":
+        return [0]
     if argument.kind != "scratch":
-        return {0: _evaluate(argument.size, values)}
-    grouped = groups(of)
-    first = {grouped[row.suffix]: row for row in reversed(of.rows)}
-    sizes = {group: _evaluate(argument.size, {**dict(row.values), **values}) for group, row in first.items()}
-    largest = max(sizes.values(), default=None)
-    return sizes | {grouped[REFERENCE]: _evaluate(argument.size, values) if largest is None else largest}
+        return [_evaluate(argument.size, values)]
+    sizes = [_evaluate(argument.size, {**own, **values}) for own in grouped.values[:-1]]
+    return [*sizes, max(sizes) if sizes else _evaluate(argument.size, values)]
 
 
 # --- the worker's words --------------------------------------------------------------------------
@@ -219,20 +235,20 @@ def job_lines(of: Subject, driver: Driver, cases: Sequence[Case], *, timeout_ms:
     """A job's description, line by line, for the worker that said ``driver``."""
     by_name = {argument.name: argument for argument in of.args}
     arguments = [by_name[name] for name in driver.buffers]
-    grouped = groups(of)
-    group_count = max(grouped.values()) + 1
+    grouped = grouping(of)
     values = [dict(case.scalars) for case in cases]
-    lines = [f"begin {driver.name} {timeout_ms} {group_count}"]
+    lines = [f"begin {driver.name} {timeout_ms} {len(grouped.values)}"]
     touched = _touched(of)
     lines += [_argument_line(each, each.name in touched, driver, values) for each in arguments]
-    lines.append("groups " + " ".join(str(grouped.get(suffix, grouped[REFERENCE])) for suffix in driver.rows))
+    row_groups = (grouped.of_row.get(suffix, grouped.of_row[REFERENCE]) for suffix in driver.rows)
+    lines.append("groups " + " ".join(map(str, row_groups)))
     lines.append(_compare_line(of.check.compare))
     scratch: list[str] = []
     for number, (case, known) in enumerate(zip(cases, values, strict=True)):
         extents = []
         for at, argument in enumerate(arguments):
-            sizes = {0: 0} if argument.kind == "pointers" else _sizes_by_group(of, argument, known)
-            scratch += [f"scratch {g} {number} {at} {n}" for g, n in sizes.items() if g and n != sizes[0]]
+            sizes = _sizes_by_group(argument, grouped, known)
+            scratch += [f"scratch {g} {number} {at} {n}" for g, n in enumerate(sizes) if n != sizes[0]]
             extents.append(_extent(case, argument, at, sizes[0], known))
         scalars = [_scalar(known.get(name, 0), by_name.get(name)) for name in driver.scalars]
         placed = {"left": 1, "right": 2, "both": 3}[case.placement]
