@@ -16,7 +16,7 @@ from pathlib import Path
 from tunebuild import codegen, keys
 from tunebuild.document import Built, Json
 from tunebuild.measure import PROTOCOL_VERSION, Measure
-from tunebuild.model import REFERENCE, Family, Workload
+from tunebuild.model import REFERENCE
 from tunebuild.plan import Plan, PlannedFamily, PlannedFunction, row_flags
 
 _SHORT = 16  # hexadecimal digits kept of a digest that a person may read
@@ -115,21 +115,3 @@ def _calls(function: PlannedFunction) -> object:
         [asdict(argument) for argument in function.args],
         [asdict(call) for call in function.prepare],
     ]
-
-
-def reached(family: Family, seat_when: str, workloads: tuple[Workload, ...]) -> tuple[Workload, ...]:
-    """The workloads that a seat's condition admits after the seats before it; see `race_order`."""
-    from tunebuild import expressions
-
-    taken: set[str] = set()
-    for seat in family.seats:
-        mine = []
-        for workload in workloads:
-            if workload.name in taken:
-                continue
-            if not seat.when or expressions.evaluate(expressions.parse(seat.when), dict(workload.scalars)):
-                taken.add(workload.name)
-                mine.append(workload)
-        if seat.when == seat_when:
-            return tuple(mine)
-    return ()

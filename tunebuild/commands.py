@@ -62,6 +62,7 @@ def _parser() -> argparse.ArgumentParser:
     sub.add_argument("--tune-only", default="", metavar="TOK,…")
     sub.add_argument("--tune-quiet", action="store_true")
     sub.add_argument("--tune-verbose", action="store_true")
+    sub.add_argument("--prepare", action="store_true", help=argparse.SUPPRESS)  # an executable's guard asks
     sub = command("status", "what every seat runs, on whose measurement")
     sub.add_argument("--app", default="")
     sub.add_argument("--fleet", nargs="+", metavar="DIR", help="over folders of sidecars of many boxes")
@@ -76,6 +77,7 @@ def _parser() -> argparse.ArgumentParser:
     sub.add_argument("action", choices=("export", "merge", "list", "show"))
     sub.add_argument("arguments", nargs="*")
     sub.add_argument("--app", default="")
+    sub.add_argument("--scope", default="", help="this scope alone")
     sub.add_argument("--budget", type=float, default=5.0, help="merge: the worst loss allowed, percent")
     command("box", "this machine: identity, class, features, ladder")
     sub = command("exchange", "sidecars of other boxes")
@@ -228,9 +230,10 @@ def _status(options: argparse.Namespace) -> int:
     from tunebuild import flows, report
 
     if options.fleet:
-        from tunebuild import fleet
+        from tunebuild import commands_classes
 
-        return fleet.command(options.root, options.fleet, lambda document, text: _answer(options, document, text))
+        _answer(options, *commands_classes.fleet(options.root, options.app, options.fleet, colour=_colour()))
+        return 0
     found = flows.status(options.root, options.app)
     text = report.status_text(found.stamps, found.states, ungated=found.ungated, colour=_colour())
     _answer(options, report.status_json(found.stamps, found.states), text)
@@ -261,4 +264,87 @@ def _asm(options: argparse.Namespace) -> int:
     from tunebuild import flows
 
     print(flows.disassembly(options.root, options.row, say=_say))
+    return 0
+
+
+def _run(options: argparse.Namespace) -> int:
+    from tunebuild import commands_rail
+
+    return commands_rail.run(
+        options.root,
+        options.app,
+        tuple(options.passed_on),
+        tune=options.tune,
+        only=options.tune_only,
+        quiet=options.tune_quiet,
+        verbose=options.tune_verbose,
+        prepare=options.prepare,
+        say=_say,
+    )
+
+
+def _test(options: argparse.Namespace) -> int:
+    from tunebuild import flows, testreport
+
+    reports = flows.test(
+        options.root, options.families, row=options.row, case=options.case, target=options.toolchain, say=_say
+    )
+    _answer(options, testreport.document(reports), testreport.text(reports))
+    return 1 if any(report.rejected or report.broken for report in reports) else 0
+
+
+def _profile(options: argparse.Namespace) -> int:
+    from tunebuild import commands_classes
+
+    _answer(
+        options,
+        *commands_classes.profile(
+            options.root, options.app, options.action, options.arguments, options.budget, options.scope
+        ),
+    )
+    return 0
+
+
+def _mint(options: argparse.Namespace) -> int:
+    from tunebuild import display, mint, mintrecord, report
+
+    asked = mint.Asked(
+        app=options.app,
+        only=options.only or os.environ.get("TUNEBUILD_ONLY", ""),
+        stale=options.stale,
+        record=Path(options.record).absolute() if options.record else None,
+    )
+    if options.dry_run:
+        from tunebuild import flows, generate
+
+        generated = generate.generate(options.root)
+        wanted = mint.demanded(generated, generated.app(options.app), asked)
+        _answer(options, {"seats": [seat.key for seat in wanted]}, "\n".join(seat.key for seat in wanted))
+        return 0
+    word = "silent" if options.quiet else "verbose" if options.verbose else os.environ.get("TUNEBUILD_VERBOSITY", "")
+    with display.display(word) as shown:
+        finished = mintrecord.run(options.root, asked, shown, shown.build_line)
+    text = [*finished.diff, report.status_text(finished.status.stamps, finished.status.states, colour=_colour())]
+    empty = finished.minted.empty_seats
+    document = report.status_json(finished.status.stamps, finished.status.states)
+    _answer(options, document, "\n".join(text).rstrip("\n"))
+    for key in empty:
+        _say(f"tunebuild: no row of {key} passed; the reference body is recorded")
+    return 1 if empty or finished.failed_tuners else 0
+
+
+def _history(options: argparse.Namespace) -> int:
+    from tunebuild import flows
+
+    found = flows.mints(options.root, options.app)
+    document = [{"when": each.when, "kind": each.kind, "path": str(each.path)} for each in found]
+    _answer(options, document, "\n".join(f"{each.when}  {each.kind:<6}  {each.path}" for each in found))
+    return 0
+
+
+def _diff(options: argparse.Namespace) -> int:
+    from tunebuild import flows
+
+    lines = flows.compare_mints(options.root, options.app, options.a, options.b)
+    _answer(options, {"lines": list(lines)}, "\n".join(lines))
     return 0

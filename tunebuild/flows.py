@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tunebuild import (
+    artifact,
+    artifact,
     calls,
     codegen,
     emit,
@@ -19,12 +21,15 @@ from tunebuild import (
     gates,
     generate,
     graph,
+    history,
     judge,
     memo,
+    mintdiff,
     plan,
     policy,
     report,
     resolve,
+    sidecar,
     toolchain,
     verdict,
     worker,
@@ -57,22 +62,38 @@ class Built:
 
 
 def build(
-    root: Path, mode: Mode, *, app: str = "", frozen: bool = False, explain: bool = False, say: Say
+    root: Path,
+    mode: Mode,
+    *,
+    app: str = "",
+    frozen: bool = False,
+    released: bool = False,
+    explain: bool = False,
+    say: Say,
 ) -> Built:
     """tune.toml -> C -> ninja -> artifacts. ``app`` "" builds all apps.
 
+    ``released``: stamped artifacts without a rail, as a bundle ships them.
+
+    :raises Refused: for an untuned scope of an app whose policy forbids it.
     :raises WorkFailed: when a compile or a link fails, with the tool's words.
     """
     with emit.locked(root / BUILD_LOCK, wait_message="another build runs here, waiting"):
         if mode != "normal":
             built = _build_tune(root, say=say, explain=explain)
         else:
-            generated = generate.generate(root, frozen=frozen)
+            generated = generate.generate(root, frozen=frozen, released=released)
+            apps = (generated.app(app),) if app else generated.manifest.apps
+            inert = frozen or released
+            for line in artifact.policy_lines(
+                generated.manifest, apps, generated.states, os.environ, frozen=inert
+            ):
+                say(line)
             generate.emit_all(generated)
             target = f"app_{codegen.identifier(generated.app(app).name)}" if app else "normal"
             ran = front.must(front.run(generated, (target,), explain=explain, say=say), "the build")
             built = Built(generated, (ran,))
-        _remember(built.generated, mode if not app else "", frozen)
+        _remember(built.generated, mode if not (app or released) else "", frozen)
     return built
 
 
@@ -326,9 +347,36 @@ def test(
                 continue
             if row and all(each.row.suffix != row for each in planned.rows):
                 raise UsageError(f"{planned.family.name} has no row {row}")
-            cases = [calls.parse_case(judge.subject(planned.functions[0]), case)] if case else None
+            cases = [calls.parse_case(case)] if case else None
             report = judge.judge(generated, planned, running, only=row, cases=cases)
             reports.append(report)
             if not row and not case and not target:
                 gates.remember(generated, [(report.family, suffix) for suffix in report.passed])
     return tuple(reports)
+
+
+# --- the archive ----------------------------------------------------------------------------------
+
+
+def mints(root: Path, app: str = "") -> tuple[history.Entry, ...]:
+    """This box's archived mints of one app, oldest first; failed ones are stubs with their reason."""
+    generated = generate.generate(root)
+    path = generated.records[generated.app(app).name].path
+    return history.entries(generated.box.identity, stem=path.name.removesuffix(sidecar.SUFFIX))
+
+
+def compare_mints(root: Path, app: str, a: str, b: str) -> tuple[str, ...]:
+    """Two mints side by side: named files, or the last two of the archive."""
+    paths = [Path(name) for name in (a, b) if name]
+    if len(paths) < 2:
+        kept = [entry.path for entry in mints(root, app) if entry.kind == "mint"]
+        paths = [*kept[-2 + len(paths) :], *paths] if not paths else [kept[-1], *paths] if kept else paths
+    if len(paths) < 2:
+        raise UsageError("there are no two mints to compare", fix="mint twice, or name two sidecars")
+    documents = [history.read_mint(path) for path in paths]
+    for path, document in zip(paths, documents, strict=True):
+        if document is None:
+            raise UsageError(f"{path} cannot be read as a sidecar")
+    old, new = documents
+    assert old is not None and new is not None
+    return tuple(mintdiff.lines(mintdiff.diff(old, new)))

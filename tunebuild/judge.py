@@ -1,0 +1,173 @@
+"""Which rows of a family may be raced and stamped: object checks, then the gate, a word for every row."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from tunebuild import bench, calls, codegen, elf, features, graph
+from tunebuild.generate import Generated
+from tunebuild.model import Rejected, Row, RowWord, Stage
+from tunebuild.plan import PlannedFamily, PlannedFunction
+from tunebuild.worker import Worker
+
+COMPILE_FAILED = "it does not compile: "
+
+
+@dataclass(frozen=True, slots=True)
+class RowReport:
+    """One row's word. ``rejected`` says stage, reason and replay where the word is "rejected"."""
+
+    suffix: str
+    word: RowWord
+    why: str = ""
+    rejected: Rejected | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FamilyReport:
+    """``broken``: a reference that fails by itself, so that no row was judged. ``same``: rows whose machine
+    code is equal, each group's first in grid order standing for it."""
+
+    family: str
+    rows: tuple[RowReport, ...]
+    cases: int = 0
+    broken: str = ""
+    note: str = ""
+    same: Mapping[str, str] | None = None
+    other_architecture: int = 0
+
+    @property
+    def passed(self) -> tuple[str, ...]:
+        return tuple(row.suffix for row in self.rows if row.word == "passed")
+
+    @property
+    def rejected(self) -> tuple[Rejected, ...]:
+        return tuple(row.rejected for row in self.rows if row.rejected)
+
+
+def have(generated: Generated) -> frozenset[str]:
+    """The features that code may be executed with: the box's own, never forced ones. An emulator's `max`
+    CPU has every feature of its architecture."""
+    arch = generated.plan.arch
+    if generated.tools.target and arch != features.canonical_arch(generated.box.arch):
+        return frozenset(each.name for each in features.FEATURES if each.arch == arch)
+    return generated.box.features
+
+
+def judge(
+    generated: Generated,
+    planned: PlannedFamily,
+    worker: Worker,
+    *,
+    only: str = "",
+    cases: Sequence[calls.Case] | None = None,
+) -> FamilyReport:
+    """Give every row of one family its word. ``only`` judges one row; ``cases`` replays these alone."""
+    family = planned.family
+    reports: dict[str, RowReport] = {}
+    runnable: list[str] = []
+    here = have(generated)
+    for each in planned.rows:
+        suffix = each.row.suffix
+        if each.place == "other architecture" or (only and suffix != only):
+            continue
+        report = _before_the_gate(generated, planned, each.row, each.place == "skipped" and each.why, here)
+        if report is None:
+            runnable.append(suffix)
+        else:
+            reports[suffix] = report
+    broken, note, count = "", "", 0
+    if runnable:
+        broken, note, count, gated = _gate(planned, worker, runnable, cases)
+        reports |= {report.suffix: report for report in gated}
+    ordered = tuple(reports[each.row.suffix] for each in planned.rows if each.row.suffix in reports)
+    return FamilyReport(
+        family.name, ordered, count, broken, note,
+        _equal_code(generated, planned, [row.suffix for row in ordered if row.word == "passed"]),
+        sum(each.place == "other architecture" for each in planned.rows),
+    )  # fmt: skip
+
+
+def _before_the_gate(
+    generated: Generated, planned: PlannedFamily, row: Row, skipped: str | bool, here: frozenset[str]
+) -> RowReport | None:
+    """The word of a row that the gate need not see, or None."""
+    family = planned.family
+    cell = (family.name, row.suffix)
+    if skipped:
+        return RowReport(row.suffix, "skipped", str(skipped))
+    if why := generated.declined.get(cell):
+        return RowReport(row.suffix, "declined", why)
+    if why := generated.ineligible.get(cell):
+        words = why.removeprefix(COMPILE_FAILED)
+        return _rejected(row.suffix, "compile", words, f"tunebuild explain {codegen.symbol(family.name, row.suffix)}")
+    if why := _object_fault(generated, planned, row.suffix):
+        return _rejected(row.suffix, "load", why, f"tunebuild asm {codegen.symbol(family.name, row.suffix)}")
+    if missing := features.unmet(row.requires, here):
+        return RowReport(row.suffix, "not run", f"needs {', '.join(missing)}")
+    return None
+
+
+def _rejected(suffix: str, stage: Stage, why: str, replay: str) -> RowReport:
+    return RowReport(suffix, "rejected", why, Rejected(suffix, stage, why, replay))
+
+
+def _object_fault(generated: Generated, planned: PlannedFamily, suffix: str) -> str:
+    """Constructors, ifuncs and writable data: code that would run unasked, or state that a race cannot see."""
+    for function in planned.functions:
+        name = codegen.symbol(function.name, suffix)
+        facts = elf.scan_object(generated.root / graph.object_path(planned.family.name, name), f"__{suffix}")
+        if facts.constructors:
+            return f"{name} has constructors, which run before any gate"
+        if facts.ifuncs:
+            return f"{name} has the ifunc {facts.ifuncs[0]}"
+        if facts.writable and not planned.family.state:
+            return f"{name} has writable data in {facts.writable[0]}: make it const, or write state = true"
+    return ""
+
+
+def _gate(
+    planned: PlannedFamily, worker: Worker, runnable: Sequence[str], cases: Sequence[calls.Case] | None
+) -> tuple[str, str, int, tuple[RowReport, ...]]:
+    """Gate the family, then each companion that is called on its own; one failure rejects the row."""
+    faults: dict[str, Rejected] = {}
+    broken, note, count = "", "", 0
+    for function in planned.functions:
+        if not function.driven:
+            continue
+        report = bench.gate(worker, subject(function), runnable, cases=cases)
+        count += report.cases
+        broken = broken or (f"{function.name}: {report.broken}" if report.broken else "")
+        note = note or report.note
+        for one in report.rejected:
+            own = "" if function.companion is None else f"in its companion {function.name}: "
+            faults.setdefault(one.suffix, Rejected(one.suffix, one.stage, own + one.why, one.replay))
+    if broken:
+        return broken, note, count, tuple(RowReport(suffix, "not run", broken) for suffix in runnable)
+    return broken, note, count, tuple(
+        RowReport(suffix, "rejected", faults[suffix].why, faults[suffix])
+        if suffix in faults
+        else RowReport(suffix, "passed")
+        for suffix in runnable
+    )
+
+
+def subject(function: PlannedFunction) -> calls.Subject:
+    return calls.subject(function.family, function.companion)
+
+
+def _equal_code(generated: Generated, planned: PlannedFamily, suffixes: Sequence[str]) -> dict[str, str]:
+    """suffix -> the first row in grid order with the same machine code in every function of the family."""
+    first: dict[tuple[str, ...], str] = {}
+    same: dict[str, str] = {}
+    for suffix in suffixes:
+        digests = tuple(
+            elf.scan_object(
+                generated.root / graph.object_path(planned.family.name, codegen.symbol(function.name, suffix)),
+                f"__{suffix}",
+            ).text_digest
+            for function in planned.functions
+        )
+        same[suffix] = first.setdefault(digests, suffix)
+    return same

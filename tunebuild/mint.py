@@ -1,0 +1,385 @@
+"""A mint: gate, race, validate and record every demanded seat of an app on this box.
+
+All of it happens before one write at the end: a mint that is refused, interrupted or killed has changed
+nothing but compiled objects. Rows are judged and raced family by family in a worker; winners are validated
+in a fresh one; the closing probe may still demote; then one upsert, and the normal build.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import IO, Protocol
+
+from tunebuild import bench, drive, features, flows, gates, host, judge, noise, policy, race, resolve, seats, validate
+from tunebuild.calls import Subject
+from tunebuild.document import Document
+from tunebuild.errors import Refused, UsageError
+from tunebuild.generate import Generated
+from tunebuild.heat import Bar, Bench, Heat, Outcome, Step
+from tunebuild.measure import Measure
+from tunebuild.model import REFERENCE, App, Argument, Check, Family, Row, Seat, Workload
+from tunebuild.plan import PlannedFamily, PlannedFunction
+from tunebuild.worker import Worker
+
+PROBE_ELEMENTS = 2048
+MID_PROBE_EVERY = 8  # families between two probes
+
+
+class Progress(Protocol):
+    """Who hears of a mint: the `@tune` events."""
+
+    def plan(self, scope: str, total: int) -> None: ...
+    def begin(self, name: str, total: int) -> None: ...
+    def step(self, i: int, phase: str, live: int) -> None: ...
+    def end(self, name: str, winner: str, verdict: str, ms: int) -> None: ...
+    def abort(self, reason: str, at: str) -> None: ...
+    def note(self, text: str) -> None: ...
+    def detail(self, text: str) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a mint is asked for. ``only`` is a filter of seat keys, ``stale`` leaves fresh seats alone."""
+
+    app: str = ""
+    only: str = ""
+    stale: bool = False
+    record: Path | None = None
+    environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
+
+
+@dataclass(frozen=True, slots=True)
+class Raced:
+    """One seat or own-seat companion, decided. ``scope`` owns it."""
+
+    key: str
+    family: str
+    outcome: Outcome
+    subject: Subject
+
+
+@dataclass(frozen=True, slots=True)
+class Minted:
+    """The decisions of one mint, before they are written."""
+
+    generated: Generated
+    app: App
+    raced: tuple[Raced, ...]
+    reports: tuple[judge.FamilyReport, ...]
+    readings: tuple[noise.Reading, ...]
+    word: noise.Word
+    measure: Measure
+    seed: int
+    validations: Mapping[str, validate.Validation]
+    wall_ms: int
+
+    @property
+    def empty_seats(self) -> tuple[str, ...]:
+        """Demanded seats without a row that passed: recorded as the reference body, and the mint fails."""
+        return tuple(one.key for one in self.raced if one.outcome.winner_suffix in ("", REFERENCE) and not _passed(one))
+
+
+def _passed(one: Raced) -> bool:
+    return any(row.suffix != REFERENCE for row in one.outcome.rows)
+
+
+# --- what is asked for ----------------------------------------------------------------------------
+
+
+def demanded(generated: Generated, app: App, asked: Asked) -> tuple[Seat, ...]:
+    """The seats to race, manifest order: of scopes with the builtin tuner, filtered, pinned ones left out."""
+    read = generated.records[app.name]
+    chosen: list[Seat] = []
+    for scope in resolve.app_scopes(generated.manifest, app):
+        if scope.tuner != "builtin":
+            continue
+        wanted = policy.demand(generated.manifest, scope)
+        verdict = read.verdict(wanted)
+        left = set(wanted.keys)
+        if asked.stale:
+            whole = verdict.reason in ("absent", "unreadable", "foreign_box", "version")
+            left = left if whole else {*verdict.missing, *verdict.stale}
+            left = set() if verdict.complete else left
+        for name in scope.families:
+            for seat in generated.plan.family(name).family.seats:
+                if seat.key in left and policy.selected(asked.only, seat.key):
+                    chosen.append(seat)
+    if asked.only and not chosen:
+        known = ", ".join(s.key for f in generated.manifest.families for s in f.seats)
+        if not any(policy.selected(asked.only, s.key) for f in generated.manifest.families for s in f.seats):
+            raise UsageError(f"no seat's name holds a token of {asked.only!r}", fix=f"the seats are: {known}")
+    return tuple(chosen)
+
+
+# --- the race -------------------------------------------------------------------------------------
+
+
+def mint(root: Path, asked: Asked, progress: Progress, say: flows.Say) -> Minted:
+    """Race what is demanded; writes nothing.
+
+    :raises Refused: when the box is too loud, or the control file asks to stop.
+    """
+    started = time.monotonic()
+    built = flows.build_tune(root, say=say)
+    generated = built.generated
+    app = generated.app(asked.app)
+    if generated.box.forced:
+        raise Refused(
+            f"TUNEBUILD_FORCE_FEATURES believes in {', '.join(generated.box.forced)}: code for them may be generated "
+            "here, not measured",
+            fix="unset it and mint again",
+        )
+    wanted = demanded(generated, app, asked)
+    families = tuple(
+        planned
+        for planned in generated.plan.families
+        if any(seat in planned.family.seats for seat in wanted)
+    )
+    measure = Measure.from_overrides(generated.manifest.measure)
+    seed = secrets.randbits(32)
+    with contextlib.ExitStack() as stack:
+        stream = stack.enter_context(asked.record.open("w")) if asked.record else None
+        session = _Session(generated, app, measure, seed, progress, stream, asked.environ)
+        progress.plan(app.name, len(wanted))
+        raced: list[Raced] = []
+        reports: list[judge.FamilyReport] = []
+        with session.worker() as running:
+            session.probe(running, "start")
+            for index, planned in enumerate(families):
+                session.stop_if_asked(planned.family.name)
+                if index and index % MID_PROBE_EVERY == 0:
+                    session.probe(running, f"mid{index // MID_PROBE_EVERY}")
+                report = judge.judge(generated, planned, running)
+                gates.remember(generated, [(report.family, suffix) for suffix in report.passed])
+                reports.append(report)
+                raced += session.race_family(running, planned, report, wanted)
+        raced, validations = session.validate_all(raced)
+        with session.worker() as running:
+            session.probe(running, "end")
+        raced = session.close(raced)
+    wall_ms = round(1000 * (time.monotonic() - started))
+    return Minted(
+        generated, app, tuple(raced), tuple(reports), tuple(session.readings), session.word, measure, seed,
+        validations, wall_ms,
+    )  # fmt: skip
+
+
+class _Session:
+    """The state of one running mint: its probes so far, and where its benches write."""
+
+    def __init__(
+        self,
+        generated: Generated,
+        app: App,
+        measure: Measure,
+        seed: int,
+        progress: Progress,
+        record: IO[str] | None,
+        environ: Mapping[str, str],
+    ) -> None:
+        self._generated, self._app, self._measure, self._seed = generated, app, measure, seed
+        self._progress, self._record, self._environ = progress, record, environ
+        self._threshold = noise.threshold_pct(measure, environ.get("TUNEBUILD_NOISE_CV", ""))
+        self._override = environ.get("TUNEBUILD_NOISE_OVERRIDE") == "1"
+        self._core = host.race_core(host.cores())
+        self._cache_bytes = host.last_level_cache_bytes()
+        self._step_ns = 1e9 * time.get_clock_info("monotonic").resolution
+        self.readings: list[noise.Reading] = []
+        self.word: noise.Word = "ok"
+
+    def worker(self) -> Worker:
+        return flows.open_worker(self._generated, self._core)
+
+    def _bench(self, running: Worker, of: Subject, rows: tuple[str, ...], name: str, measure: Measure) -> Bench:
+        live = bench.LiveBench(running, of, rows, measure, cache_bytes=self._cache_bytes)
+        return drive.Recording(live, self._record, name) if self._record else live
+
+    # --- noise
+
+    def probe(self, running: Worker, tag: str) -> None:
+        """Read the noise; over the ceiling the mint is refused, unless it is overridden."""
+        unfiltered = replace(self._measure, min_cpu_share=0.0)  # the probe counts every window
+        rows = (REFERENCE, "copy")
+        asking = noise.probe(tag, self._measure, self._threshold, self._seed, self._step_ns)
+        reading = drive.drive(self._bench(running, probe_subject(), rows, f"probe {tag}", unfiltered), asking)
+        self.readings.append(reading)
+        self._progress.detail(f"noise: {reading}")
+        self.word = noise.judge(self.readings, self._measure, self._threshold, self._override)
+        if self.word == "refused":
+            self._progress.abort("noise", tag)
+            raise Refused(
+                f"this box is too loud to measure on: the probe's cv is {reading.used_pct:.1f} %, the ceiling "
+                f"{noise.ceiling_pct(self._measure, self._threshold):.0f} %; nothing was written",
+                fix="stop what else runs here (tunebuild doctor) and mint again; TUNEBUILD_NOISE_OVERRIDE=1 mints anyway",
+            )
+
+    @property
+    def bar(self) -> Bar:
+        return noise.bar(self.readings, self._measure)
+
+    def stop_if_asked(self, at: str) -> None:
+        control = self._environ.get("TUNEBUILD_CONTROL", "")
+        if control and os.path.exists(control):
+            self._progress.abort("control", at)
+            raise Refused(f"the control file {control} asks to stop before {at}; nothing was written")
+
+    # --- races
+
+    def race_family(
+        self, running: Worker, planned: PlannedFamily, report: judge.FamilyReport, wanted: tuple[Seat, ...]
+    ) -> list[Raced]:
+        """The seats of one family, then its companions with a seat of their own."""
+        family = planned.family
+        if any(seat.key in {w.key for w in wanted} for seat in family.seats):
+            wanted = family.seats  # seats share a layout, so they are raced together
+        own = judge.subject(planned.functions[0])
+        raced: list[Raced] = []
+        for seat, workloads in zip(family.seats, seats.workloads_by_seat(family), strict=True):
+            if seat in wanted:
+                heat = self._heat(planned, report, seat.key, workloads, apart=len(family.seats) > 1)
+                subject = replace(own, workloads=workloads)
+                raced.append(Raced(seat.key, family.name, self._race(running, heat, subject), subject))
+        if len(raced) > 1:
+            outcomes = seats.combine([one.outcome for one in raced], self._measure)
+            raced = [replace(one, outcome=outcome) for one, outcome in zip(raced, outcomes, strict=True)]
+        for function in planned.functions[1:]:
+            if function.companion is not None and function.companion.own_seat:
+                raced.append(self._race_companion(running, planned, function, report, raced[0].outcome))
+        return raced
+
+    def _race_companion(
+        self,
+        running: Worker,
+        planned: PlannedFamily,
+        function: PlannedFunction,
+        report: judge.FamilyReport,
+        seat: Outcome,
+    ) -> Raced:
+        """A companion races among the rows of the layout that its family's seat chose."""
+        subject = judge.subject(function)
+        family = planned.family
+        layout = resolve.layout_of(family, seat.winner_suffix or REFERENCE)
+        fitting = frozenset(
+            suffix for suffix in (*report.passed, REFERENCE) if resolve.layout_of(family, suffix) == layout
+        )
+        heat = self._heat(
+            planned, report, function.name, subject.workloads, apart=False, among=fitting, first=seat.winner_suffix
+        )
+        return Raced(function.name, family.name, self._race(running, heat, subject), subject)
+
+    def _heat(
+        self,
+        planned: PlannedFamily,
+        report: judge.FamilyReport,
+        key: str,
+        workloads: tuple[Workload, ...],
+        *,
+        apart: bool,
+        among: frozenset[str] | None = None,
+        first: str = "",
+    ) -> Heat:
+        """Rows in grid order, equal code once, the reference last; the chain's rows are the controls."""
+        family = planned.family
+        same = report.same or {}
+        kept = [s for s in report.passed if same.get(s, s) == s and (among is None or s in among)]
+        if among is None or REFERENCE in among:
+            kept.append(REFERENCE)
+        rows = tuple(kept)
+        chain = ([same.get(first, first)] if first else []) + [same.get(s, s) for s in self._chain(family)]
+        controls = tuple(dict.fromkeys(rows.index(s) for s in chain if s in rows)) or (len(rows) - 1,)
+        incumbent = same.get(previous := self._previous(key), previous)
+        layouts = [resolve.layout_of(family, suffix) for suffix in rows]
+        order = list(dict.fromkeys(layouts))
+        return Heat(
+            key=key,
+            rows=rows,
+            controls=controls,
+            incumbent=rows.index(incumbent) if incumbent in rows else None,
+            workloads=tuple((w.name, w.weight) for w in workloads) or (("", 1.0),),
+            layouts=tuple(order.index(layout) for layout in layouts),
+            apart=apart,
+            seed=self._seed,
+            clock_step_ns=self._step_ns,
+        )
+
+    def _chain(self, family: Family) -> list[str]:
+        """Every row that the fallback chain could serve here, best first, the reference at last."""
+        here = resolve.Here(self._generated.box.features, self._generated.ineligible, self._generated.declined)
+        found = [
+            entry.suffix
+            for entry in family.fallback
+            if features.requires_ok(entry.requires, here.have) and not resolve.why_not(family, entry.suffix, here)
+        ]
+        return [*found, *([resolve.LAST_RESORT] if family.hints else []), REFERENCE]
+
+    def _previous(self, key: str) -> str:
+        """The seat's last winner, even of a stale file: it still names the incumbent."""
+        found = self._generated.records[self._app.name].found
+        return found.kernels.get(key, "") if isinstance(found, Document) else ""
+
+    def _race(self, running: Worker, heat: Heat, subject: Subject) -> Outcome:
+        started = time.monotonic()
+        self._progress.begin(heat.key, self._measure.max_rounds)
+        verdict, winner = "skipped", ""
+        try:
+            live = self._bench(running, subject, heat.rows, heat.key, self._measure)
+            outcome = drive.race_heat(live, heat, self._measure, self.bar, self._on_step)
+            winner = outcome.winner_suffix
+            verdict = "rejected" if not winner else "holds" if outcome.winner == outcome.control else "beats"
+        finally:
+            self._progress.end(heat.key, winner, verdict, round(1000 * (time.monotonic() - started)))
+        return outcome
+
+    def _on_step(self, step: Step) -> None:
+        self._progress.step(step.number, step.phase, step.live)
+
+    # --- after the races
+
+    def validate_all(self, raced: list[Raced]) -> tuple[list[Raced], dict[str, validate.Validation]]:
+        """Each winner against the fallback once more, in a process that never saw its race."""
+        settled: list[Raced] = []
+        validations: dict[str, validate.Validation] = {}
+        for one in raced:
+            outcome = one.outcome
+            if outcome.winner >= 0 and outcome.winner != outcome.control:
+                with self.worker() as running:
+                    live = self._bench(
+                        running, one.subject, outcome.heat.rows, f"validate {one.key}", self._measure
+                    )
+                    found = drive.drive(
+                        live, validate.validate(outcome, self._measure, self.bar, self._seed ^ 0x5EED)
+                    )
+                validations[one.key] = found
+                outcome = validate.settle(outcome, found)
+                if not found.kept:
+                    self._progress.note(f"{one.key}: {one.outcome.winner_suffix} is demoted: {found.why}")
+            settled.append(replace(one, outcome=outcome))
+        return settled, validations
+
+    def close(self, raced: list[Raced]) -> list[Raced]:
+        """The closing floor may demote; seats of one family that then disagree on a layout fall together."""
+        floor = noise.floor_pct(self.readings, self._measure)
+        outcomes = race.closed([one.outcome for one in raced], self._measure, floor)
+        closed = [replace(one, outcome=outcome) for one, outcome in zip(raced, outcomes, strict=True)]
+        for name in dict.fromkeys(one.family for one in closed):
+            group = [one for one in closed if one.family == name and one.outcome.heat.apart]
+            agreed = iter(seats.agree([one.outcome for one in group]))
+            closed = [replace(one, outcome=next(agreed)) if one in group else one for one in closed]
+        return closed
+
+
+def probe_subject() -> Subject:
+    """The probe's kernel as something the live bench can time: two rows of one driver."""
+    arguments = (
+        Argument("a", "in", "f32", "n", parameter=0),
+        Argument("b", "in", "f32", "n", parameter=1),
+        Argument("n", "scalar", "u64", parameter=2),
+    )
+    workload = Workload("probe", (("n", PROBE_ELEMENTS),))
+    return Subject("tb_probe", "tb_probe", arguments, Check(sizes=(workload.scalars,)), (workload,), (Row("copy", ()),))

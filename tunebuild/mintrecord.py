@@ -1,0 +1,161 @@
+"""What follows a race: the one write, the archive, the comparison with the last mint, scopes that bring a tuner
+of their own, and the normal build."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from tunebuild import __version__, flows, history, mintdiff, noise, policy, racetable, resolve, sidecar
+from tunebuild.document import Document, Json
+from tunebuild.errors import Refused, WorkFailed
+from tunebuild.generate import Generated
+from tunebuild.measure import PROTOCOL_VERSION
+from tunebuild.mint import Asked, Minted, Progress, mint
+from tunebuild.model import REFERENCE, App, Scope
+from tunebuild.upsert import Change
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """A mint that was written. ``diff``: its report against the sidecar before, line by line."""
+
+    minted: Minted
+    status: flows.Status
+    path: Path
+    diff: tuple[str, ...]
+    archived: Path | None
+    failed_tuners: tuple[str, ...] = ()
+
+
+def run(root: Path, asked: Asked, progress: Progress, say: flows.Say) -> Finished:
+    """Mint, write, archive, rebuild.
+
+    :raises Refused: with nothing changed but a stub in the history.
+    """
+    try:
+        minted = mint(root, asked, progress, say)
+    except Refused as refused:
+        _archive_refusal(root, asked, refused)
+        raise
+    read = minted.generated.records[minted.app.name]
+    history.backup(read.path)
+    if minted.raced:
+        _save(minted)
+    failed = tuple(
+        scope.name
+        for scope in resolve.app_scopes(minted.generated.manifest, minted.app)
+        if scope.tuner not in ("builtin", "none") and not _run_tuner(minted.generated, minted.app, scope, asked, say)
+    )
+    found = sidecar.read(read.path)
+    diff: tuple[str, ...] = ()
+    if isinstance(read.found, Document) and isinstance(found, Document):
+        diff = tuple(mintdiff.lines(mintdiff.diff(read.found, found)))
+    archived = history.archive(read.path, minted.generated.box.identity, environ=asked.environ)
+    built = flows.build(root, "normal", say=say)
+    status = flows.status_of(built.generated, built.generated.app(minted.app.name))
+    return Finished(minted, status, read.path, diff, archived, failed)
+
+
+def _archive_refusal(root: Path, asked: Asked, refused: Refused) -> None:
+    from tunebuild import generate
+
+    generated = generate.generate(root)
+    read = generated.records[generated.app(asked.app).name]
+    history.archive_failed(
+        read.path, generated.box.identity, verdict="refused", note=refused.what, environ=asked.environ
+    )
+
+
+def _save(minted: Minted) -> None:
+    generated, read = minted.generated, minted.generated.records[minted.app.name]
+    kernels: dict[str, str] = {}
+    tables: dict[str, Mapping[str, Json]] = {}
+    gate_rejections = {report.family: report.rejected for report in minted.reports}
+    for one in minted.raced:
+        kernels[one.key] = one.outcome.winner_suffix or REFERENCE
+        entry = racetable.table(one.outcome, minted.validations.get(one.key), minted.seed)
+        if gated := gate_rejections.get(one.family):
+            known = entry.get("rejections")
+            entry["rejections"] = {
+                **{each.suffix: f"{each.stage}: {each.why.splitlines()[0][:300]}" for each in gated},
+                **(known if isinstance(known, dict) else {}),
+            }
+            names = [*(each.suffix for each in gated), *(each.suffix for each in one.outcome.rejected)]
+            entry["rejected"] = "; ".join(dict.fromkeys(names))
+        tables[one.key] = entry
+    scopes = [s for s in resolve.app_scopes(generated.manifest, minted.app) if s.tuner == "builtin"]
+    demanded = {key for scope in scopes for key in policy.demand(generated.manifest, scope).keys}
+    change = Change(
+        kernels=kernels,
+        race=tables,
+        built={key: generated.built[key] for key in kernels if key in generated.built},
+        notes=_notes(minted, scopes),
+        scope_keys=tuple(sorted(demanded)),
+        full=demanded <= set(kernels),
+    )
+    app = minted.app
+    sidecar.save(
+        read.path,
+        change,
+        box=generated.box,
+        built_now=generated.built,
+        binary=str(generated.root / f"build/normal/{app.name}"),
+        binary_s=read.binary_s,
+    )
+
+
+def _notes(minted: Minted, scopes: list[Scope]) -> dict[str, str | int | float]:
+    demoted = [one.key for one in minted.raced if one.outcome.demoted]
+    drifts = [abs(found.drift_pct) for found in minted.validations.values()]
+    notes: dict[str, str | int | float] = {
+        **noise.stamped(minted.readings, minted.measure, minted.word),
+        "mode": "normal",
+        "engine_sha": _commit(minted.generated.root),
+        "tunebuild_version": __version__,
+        "protocol": str(PROTOCOL_VERSION),
+        "validation": "ok",
+        "validation_demoted": str(len(demoted)),
+        "validation_max_drift_pct": f"{max(drifts, default=0.0):.2f}",
+        "mint_total_ms": str(minted.wall_ms),
+        "seed": str(minted.seed),
+    }
+    notes |= {scope.version_key: scope.version for scope in scopes if scope.version_key}
+    return notes
+
+
+def _commit(root: Path) -> str:
+    """The project's own commit, short, "unknown" outside a repository."""
+    try:
+        done = subprocess.run(
+            ["git", "-C", str(root), "rev-parse", "--short", "HEAD"], capture_output=True, text=True, timeout=10
+        )
+    except (OSError, subprocess.SubprocessError):
+        return "unknown"
+    return done.stdout.strip() if done.returncode == 0 and done.stdout.strip() else "unknown"
+
+
+def _run_tuner(generated: Generated, app: App, scope: Scope, asked: Asked, say: flows.Say) -> bool:
+    """Run a scope's own harness; what it says is relayed as it comes. Its record decides, not its word."""
+    path = generated.records[app.name].path
+    environ = {**asked.environ, "TUNEBUILD_MODE": "tune", "TUNEBUILD_MANIFEST": str(path)}
+    if asked.only:
+        environ["TUNEBUILD_ONLY"] = asked.only
+    say(f"tunebuild: tuning scope {scope.name} with {os.path.basename(scope.tuner)}")
+    try:
+        with subprocess.Popen(
+            [sys.executable, scope.tuner], cwd=scope.root or generated.root, env=environ, stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
+        ) as process:  # fmt: skip
+            assert process.stdout is not None
+            for line in process.stdout:
+                say(line.rstrip("\n"))
+    except OSError as error:
+        raise WorkFailed(f"the tuner of scope {scope.name} does not start: {error.strerror}") from error
+    if process.returncode:
+        say(f"tunebuild: the tuner of scope {scope.name} ended with {process.returncode}")
+    return process.returncode == 0

@@ -1,0 +1,74 @@
+"""The gate's reports as text and JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tunebuild.document import Json
+from tunebuild.judge import FamilyReport
+from tunebuild.model import RowWord
+
+WORDS: tuple[RowWord, ...] = ("passed", "rejected", "declined", "not run", "skipped")
+
+
+def document(reports: Sequence[FamilyReport]) -> dict[str, Json]:
+    """`{"families": [{"family", "cases", "broken", "note", "rows": [{"row", "word", "stage", "why", "replay"}]}]}`."""
+    return {"families": [_family(report) for report in reports]}
+
+
+def _family(report: FamilyReport) -> dict[str, Json]:
+    rows: list[Json] = [
+        {
+            "row": row.suffix,
+            "word": row.word,
+            "stage": row.rejected.stage if row.rejected else "",
+            "why": row.why,
+            "replay": row.rejected.replay if row.rejected else "",
+        }
+        for row in report.rows
+    ]
+    return {
+        "family": report.family,
+        "cases": report.cases,
+        "broken": report.broken,
+        "note": report.note,
+        "other_architecture": report.other_architecture,
+        "rows": rows,
+    }
+
+
+def text(reports: Sequence[FamilyReport]) -> str:
+    """A line a family, then what is wrong and how to see it again."""
+    lines: list[str] = []
+    for report in reports:
+        counts = {word: sum(row.word == word for row in report.rows) for word in WORDS}
+        words = [f"{count} {word}" for word, count in counts.items() if count]
+        if report.other_architecture:
+            words.append(f"{report.other_architecture} of another architecture")
+        lines.append(f"{report.family}: {', '.join(words) or 'no rows'} ({report.cases} cases)")
+        if report.broken:
+            lines.append(f"  {report.broken}")
+        if report.note:
+            lines.append(f"  {report.note}")
+        for row in report.rows:
+            if row.rejected:
+                first, *rest = row.why.splitlines() or [""]
+                lines.append(f"  {row.suffix}: rejected at {row.rejected.stage}: {first}")
+                lines += [f"    {line}" for line in rest[:20]]
+                lines.append(f"    replay: {row.rejected.replay}")
+        lines += _grouped(report)
+    return "\n".join(lines)
+
+
+def _grouped(report: FamilyReport) -> list[str]:
+    """Rows that were not run, skipped or declined, together by reason."""
+    groups: dict[tuple[str, str], list[str]] = {}
+    for row in report.rows:
+        if row.word in ("not run", "skipped", "declined") and row.why != report.broken:
+            word = "not run here" if row.word == "not run" else row.word
+            groups.setdefault((word, row.why), []).append(row.suffix)
+    lines = []
+    for (word, why), suffixes in groups.items():
+        shown = ", ".join(suffixes[:4]) + (f" and {len(suffixes) - 4} more" if len(suffixes) > 4 else "")
+        lines.append(f"  {shown}: {word}: {why}")
+    return lines
