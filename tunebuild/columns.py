@@ -12,8 +12,14 @@ _CODES: dict[Colour, str] = {"green": "32", "yellow": "33", "red": "31", "dim": 
 
 
 def ascii_only(text: str) -> str:
-    """Names from files may hold anything; a terminal gets `?` for what it may not be able to show."""
-    return "".join(char if " " <= char <= "~" else "?" for char in text)
+    """One line for a terminal, whatever a file's names hold: `?` stands for what it may not be able to show."""
+    return "".join(char if " " <= char <= "~" else " " if char.isspace() else "?" for char in text)
+
+
+def shortened(text: str, most: int) -> str:
+    """An expression on one line, its end left out when it is long."""
+    line = " ".join(text.split())
+    return line if len(line) <= most else f"{line[: most - 3]}..."
 
 
 def painted(text: str, colour: Colour | None, on: bool) -> str:

@@ -16,7 +16,7 @@ Answer = tuple[dict[str, Json], str]
 def fleet(root: Path, app: str, places: Sequence[str], *, colour: bool = False) -> Answer:
     """`status --fleet DIR…`"""
     judged = classflows.fleet_status(root, app, [Path(place) for place in places])
-    return report_classes.fleet_json(judged), report_classes.fleet_text(judged, colour=colour).rstrip("\n")
+    return report_classes.fleet_json(judged), report_classes.fleet_text(judged, colour=colour)
 
 
 def profile(
@@ -38,12 +38,12 @@ def profile(
         case "list":
             _no_more(action, words, 0)
             found, chosen = classflows.list_profiles(root, app)
-            text = report_classes.profiles_text(found, chosen).rstrip("\n")
+            text = report_classes.profiles_text(found, chosen)
             return report_classes.profiles_json(found, chosen), text
         case "show":
             _no_more(action, words, 1)
             shown = classflows.show_profile(root, app, words[0] if words else "")
-            text = "\n".join(report_classes.profile_text(one).rstrip("\n") for one in shown)
+            text = "\n".join(report_classes.profile_text(one) for one in shown)
             document: dict[str, Json] = {"profiles": [report_classes.profile_json(one) for one in shown]}
             return document, text or "no profile answers on this box"
 

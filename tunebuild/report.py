@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from tunebuild import features
-from tunebuild.columns import Colour, ascii_only, padded, painted, table, wrapped
+from tunebuild.columns import Colour, ascii_only, padded, painted, shortened, table, wrapped
 from tunebuild.document import Document, Json
 from tunebuild.model import REFERENCE, Box, Family, Isa, Manifest, Stamp, Stamps
 from tunebuild.policy import ScopeState
@@ -25,6 +25,7 @@ _COLOURS: dict[str, Colour] = {
     "reference": "yellow",
 }
 
+FILTER_WIDTH = 90  # characters of a filter that `check` shows
 LOG_HINT = "  to tune the rest: run it with -- --tune, or tunebuild mint"
 
 
@@ -95,7 +96,7 @@ def status_text(
             lines += wrapped(f"{stamp.key}: {stamp.note}")
     for state in states:
         lines += _scope_lines(state, colour)
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines)
 
 
 def _status_row(stamp: Stamp, ungated: bool) -> tuple[str, ...]:
@@ -174,10 +175,11 @@ def check_text(manifest: Manifest) -> str:
     lines += table(rows)
     for family in manifest.families:
         for name, removed in family.removed:
-            lines += wrapped(f"{family.name}: {name} removed {removed} row{'s' * (removed != 1)}")
+            rows_gone = f"{removed} row{'s' * (removed != 1)}"
+            lines += wrapped(f"{family.name}: {rows_gone} removed by {shortened(name, FILTER_WIDTH)}")
         if family.check and (gone := family.check.removed_by_domain):
-            lines += wrapped(f"{family.name}: domain `{family.domain}` removed {gone} sizes")
-    return "\n".join(lines) + "\n"
+            lines += wrapped(f"{family.name}: {gone} sizes removed by domain `{family.domain}`")
+    return "\n".join(lines)
 
 
 def _declared(family: Family) -> str:
@@ -264,14 +266,15 @@ def box_text(facts: BoxFacts) -> str:
     reasons = features.class_reasons(have, facts.platform, box.arch)
     lines += table([(name, why) for name, why in reasons if why])
     lines.append("instruction sets:")
-    lines += table([_isa_row(isa, box) for isa in facts.isas])
-    return "\n".join(lines) + "\n"
+    for isa in facts.isas:
+        lines += _isa_lines(isa, box)
+    return "\n".join(lines)
 
 
-def _isa_row(isa: Isa, box: Box) -> tuple[str, str, str]:
+def _isa_lines(isa: Isa, box: Box) -> list[str]:
     here = "runs here" if _isa_runs(isa, box) else "not here"
     words = "; ".join(part for part in (isa.requires, " ".join(isa.cflags)) if part)
-    return (isa.name, here, words or "the compiler's default")
+    return wrapped(f"{isa.name:<8}  {here:<9}  {words or 'no flag of its own'}", indent=2, hang=23)
 
 
 # --- why ------------------------------------------------------------------------------------------
@@ -386,7 +389,7 @@ def why_text(why: Why) -> str:
         rows.append(("note", stamp.note))
     for name, words in rows:
         lines += wrapped(f"{name + ':':<12}{words}", indent=2, hang=14)
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines)
 
 
 def _race_rows(why: Why) -> list[tuple[str, str]]:

@@ -72,11 +72,11 @@ def fleet_text(fleet: Fleet, *, colour: bool = False) -> str:
         covers = [cover for cover in fleet.covers if cover.cpu_class == cpu_class]
         lines += _cover_lines(covers, colour)
     if fleet.green:
-        return "\n".join([*lines, "green: every seat is measured or covered, and its row was gated"]) + "\n"
+        return "\n".join([*lines, "green: every seat is measured or covered, and its row was gated"])
     lines.append(f"to make it green, {len(fleet.remints)} mint{'s' * (len(fleet.remints) != 1)}:")
     for remint in fleet.remints:
         lines += wrapped(f"{remint.box}: scope {remint.scope} ({remint.why})")
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines)
 
 
 def _cover_lines(covers: Sequence[Cover], colour: bool) -> list[str]:
@@ -161,7 +161,7 @@ def profiles_text(found: Mapping[str, Sequence[Profile | Unusable]], chosen: Seq
         skipped = dict(one.skipped) if one else {}
         for path, why in {**bad, **skipped}.items():
             lines += wrapped(f"{path} is passed over: {why}")
-    return "\n".join(line.rstrip() for line in lines) + "\n"
+    return "\n".join(line.rstrip() for line in lines)
 
 
 def _profile_row(profile: Profile, mine: bool) -> tuple[str, ...]:
@@ -200,4 +200,4 @@ def profile_text(profile: Profile) -> str:
     }
     for box in boxes:
         lines += wrapped(f"box: {box}")
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines)

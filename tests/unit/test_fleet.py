@@ -282,10 +282,10 @@ def test_text_lists_classes_states_reasons_and_mints() -> None:
         "      stale_binary: source changed\n"
         "  measured  g  a\n"
         "to make it green, 1 mint:\n"
-        "  linux|x86_64||6.1|Zen: scope demo (stale_binary: source changed)\n"
+        "  linux|x86_64||6.1|Zen: scope demo (stale_binary: source changed)"
     )
     assert report_classes.fleet_text(judged(GOOD)).endswith(
-        "green: every seat is measured or covered, and its row was gated\n"
+        "green: every seat is measured or covered, and its row was gated"
     )
     document = report_classes.fleet_json(found)
     assert document["remint"] == [

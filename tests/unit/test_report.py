@@ -92,13 +92,13 @@ def test_status_text_has_a_row_per_seat_a_note_and_a_verdict_per_scope() -> None
         "  null        reference    manifest   blas\n"
         "  copy: the sidecar names zmm for copy, which needs avx512f\n"
         "scope blas: missing (copy;old)\n"
-        "  run `tunebuild mint`\n"
+        "  run `tunebuild mint`"
     )
 
 
 def test_status_text_of_complete_and_covered_scopes_asks_for_nothing() -> None:
     text = report.status_text(STAMPS, (state(Verdict("none")), state(MISSING, COVERED)))
-    assert text.endswith("scope blas: complete\nscope blas: covered by the x86-avx2 profile\n")
+    assert text.endswith("scope blas: complete\nscope blas: covered by the x86-avx2 profile")
 
 
 def test_status_text_names_the_residue_of_a_partial_profile() -> None:
@@ -159,9 +159,9 @@ def test_check_counts_rows_and_says_what_each_filter_removed() -> None:
         "demo: 2 families, 4 rows\n"
         "  f  2 rows  demo  with f_pack\n"
         "  g  2 rows  demo  2 seats; pinned to a\n"
-        "  f: where removed 3 rows\n"
-        "  f: arch aarch64 removed 1 row\n"
-        "  f: domain `n % 4 == 0` removed 11 sizes\n"
+        "  f: 3 rows removed by where\n"
+        "  f: 1 row removed by arch aarch64\n"
+        "  f: 11 sizes removed by domain `n % 4 == 0`"
     )
     document = report.check_json(whole)
     families = document["families"]
@@ -186,7 +186,7 @@ def test_box_says_that_forced_features_only_generate() -> None:
     text = report.box_text(BoxFacts(forced))
     assert "forced:   avxvnni (generate only; a mint refuses)" in text
     assert "class:    x86-vnni256" in text
-    assert "vnni256  not here" in text
+    assert "vnni256   not here" in text
 
 
 # --- why ------------------------------------------------------------------------------------------
@@ -230,7 +230,7 @@ def test_why_names_winner_runner_up_margin_noise_measurer_and_what_makes_it_stal
         "  measured:   box linux|x86_64||6.1|Zen, written 2026-01-01T00:00:00Z\n"
         "  gate:       passed on this box\n"
         "  stale when: source, flags change\n"
-        "  stale now:  header vec.h\n"
+        "  stale now:  header vec.h"
     )
     document = report.why_json(why())
     assert document["runner_up"] == {"suffix": "u8", "slower_pct": 1.0}
@@ -240,7 +240,7 @@ def test_why_names_winner_runner_up_margin_noise_measurer_and_what_makes_it_stal
 def test_why_of_an_unmeasured_seat_says_that_the_chain_serves() -> None:
     stamp = Stamp("dot", "dot", "", "u2", "fallback", "", "blas")
     text = report.why_text(Why(stamp, "u2", {}, {}, {}))
-    assert text == "dot runs u2: the fallback chain; nothing measured answers here\n"
+    assert text == "dot runs u2: the fallback chain; nothing measured answers here"
 
 
 def test_why_of_a_profile_winner_states_its_bound() -> None:

@@ -27,7 +27,7 @@ def test_list_marks_the_profile_that_answers_and_says_why_others_do_not() -> Non
         "  x86-base  1 entries  one box\n"
         "  p/x86-amx.tune-defaults.json is passed over: it is not JSON\n"
         "  p/x86-vnni256.tune-defaults.json is passed over: it has v 2, this tree has 3\n"
-        "scope other: no profile shipped\n"
+        "scope other: no profile shipped"
     )
 
 
@@ -69,6 +69,6 @@ def test_profile_whole_names_rows_bounds_origin_and_boxes() -> None:
         "  written: 2026-02-03T04:05:06Z\n"
         "  noise: ok\n"
         "  box: x\n"
-        "  box: y\n"
+        "  box: y"
     )
     json.dumps(report_classes.profile_json(MERGED))
