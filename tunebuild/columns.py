@@ -12,7 +12,7 @@ _CODES: dict[Colour, str] = {"green": "32", "yellow": "33", "red": "31", "dim": 
 
 
 def ascii_only(text: str) -> str:
-    """One line for a terminal, whatever a file's names hold: `?` stands for what it may not be able to show."""
+    """One line for a terminal, whatever a file's names hold: `?` stands for what it may not know to show."""
     return "".join(char if " " <= char <= "~" else " " if char.isspace() else "?" for char in text)
 
 
