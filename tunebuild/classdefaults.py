@@ -309,7 +309,7 @@ def refuse_other_trees(family: Family, donors: Sequence[Donor]) -> None:
 
 def _losses(family: Family, key: str, donors: Sequence[Donor]) -> dict[str, tuple[float, ...]]:
     """Percent lost on each donor, by suffix in grid order, of the rows every donor timed."""
-    tables = [_relative_times(donor.document.race.get(key, {})) for donor in donors]
+    tables = [relative_times(donor.document.race.get(key, {})) for donor in donors]
     winners = [_winner(donor.document, key) for donor in donors]
     order = (*(row.suffix for row in family.rows), REFERENCE)
     if not all(winner in table for winner, table in zip(winners, tables, strict=True)):
@@ -328,7 +328,7 @@ def _winner(document: Document, key: str) -> str:
     return document.kernels.get(key, "")
 
 
-def _relative_times(race: Mapping[str, Json]) -> dict[str, float]:
+def relative_times(race: Mapping[str, Json]) -> dict[str, float]:
     """Times of the rows that passed, in one unit within the race: paired gains where all rows have them."""
     rows, rejected = race.get("rows"), str(race.get("rejected", ""))
     out = {name.strip() for name in rejected.split(";")}

@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from tunebuild import features
+from tunebuild.classdefaults import relative_times
 from tunebuild.columns import Colour, ascii_only, padded, painted, shortened, table, wrapped
 from tunebuild.document import Document, Json
 from tunebuild.model import REFERENCE, Box, Family, Isa, Manifest, Stamp, Stamps
@@ -319,25 +320,13 @@ def bound_of(profile: Profile, family: str) -> dict[str, Json]:
 
 
 def runner_up(race: Mapping[str, Json], winner: str) -> tuple[str, float] | None:
-    """(suffix, percent slower than the winner) of the fastest other row, None without times."""
-    rows = race.get("rows")
-    times = {name: _median_us(row) for name, row in rows.items()} if isinstance(rows, dict) else {}
-    mine = times.get(winner, 0.0)
-    others = [(time, name) for name, time in times.items() if time > 0 and name != winner]
-    if mine <= 0 or not others:
+    """(suffix, percent slower than the winner) of the fastest other row that passed, None without times."""
+    times = relative_times(race)
+    others = [(time, name) for name, time in times.items() if name != winner]
+    if winner not in times or not others:
         return None
     time, name = min(others)
-    return name, 100 * (time / mine - 1)
-
-
-def _median_us(row: Json) -> float:
-    if not isinstance(row, dict):
-        return 0.0
-    for name in ("med_us", "tile_us", "streamed_us"):
-        value = row.get(name)
-        if isinstance(value, int | float) and value > 0:
-            return float(value)
-    return 0.0
+    return name, 100 * (time / times[winner] - 1)
 
 
 def why_json(why: Why) -> dict[str, Json]:
@@ -393,28 +382,53 @@ def why_text(why: Why) -> str:
 
 
 def _race_rows(why: Why) -> list[tuple[str, str]]:
+    """What the race recorded, as far as it did: files of other tuners hold less."""
     race = why.race
     rows: list[tuple[str, str]] = []
     if second := runner_up(race, why.stamp.suffix):
         rows.append(("runner-up", f"{second[0]}, {second[1]:.2f} % slower"))
     if (margin := _number(race.get("margin_pct"))) is not None:
         over = f" over {race['fallback']}" if isinstance(race.get("fallback"), str) else ""
-        rows.append(("margin", f"{margin:.2f} %{over}"))
-    bar, floor = _number(race.get("bar_pct")), _number(race.get("floor_pct"))
-    if bar is not None or floor is not None:
-        words = (
-            f"bar {bar:.2f} %" if bar is not None else "",
-            f"floor {floor:.2f} %" if floor is not None else "",
-        )
-        rows.append(("noise", ", ".join(word for word in words if word)))
+        rows.append(("margin", f"{margin:.2f} %{over}{_interval(race, why.stamp.suffix)}"))
+    if (bar := _number(race.get("floor_pct"))) is not None:
+        source = race.get("bar_source")
+        rows.append(("noise", f"bar {bar:.2f} %" + (f", set by the {source}" if source else "")))
     if isinstance(held := race.get("held_by"), str) and held:
         rows.append(("held by", held))
-    if isinstance(ties := race.get("tie_set"), list) and len(ties) > 1:
+    if isinstance(ties := race.get("tie"), list) and len(ties) > 1:
         rows.append(("tied with", ", ".join(str(name) for name in ties if name != why.stamp.suffix)))
-    for key, word in (("rejected", "rejected"), ("demoted", "demoted")):
-        if isinstance(names := race.get(key), str) and names:
-            rows.append((word, names))
-    return rows
+    if rounds := _number(race.get("rounds")):
+        doses = _number(race.get("doses"))
+        rows.append(("raced", f"{rounds:.0f} rounds" + (f", {doses:.0f} doses" if doses else "")))
+    if isinstance(checked := race.get("validation"), dict):
+        rows.append(("validated", _validation_words(checked)))
+    if isinstance(demoted := race.get("demoted"), str) and demoted:
+        rows.append(("demoted", demoted))
+    return rows + _rejections(race)
+
+
+def _interval(race: Mapping[str, Json], winner: str) -> str:
+    rows = race.get("rows")
+    row = rows.get(winner) if isinstance(rows, dict) else None
+    edges = row.get("interval_pct") if isinstance(row, dict) else None
+    numbers = [edge for edge in edges if isinstance(edge, int | float)] if isinstance(edges, list) else []
+    return f" (95 %: {numbers[0]:.2f} to {numbers[1]:.2f})" if len(numbers) == 2 else ""
+
+
+def _validation_words(checked: Mapping[str, Json]) -> str:
+    margin, pairs = _number(checked.get("margin_pct")), _number(checked.get("pairs"))
+    words = "kept" if checked.get("kept") else "lost"
+    if margin is not None and pairs is not None:
+        words += f" with {margin:.2f} % in {pairs:.0f} pairs in another process"
+    return f"{words}: {checked['why']}" if checked.get("why") else words
+
+
+def _rejections(race: Mapping[str, Json]) -> list[tuple[str, str]]:
+    """Every rejected row with its stage and reason; the names alone where none was recorded."""
+    if isinstance(reasons := race.get("rejections"), dict) and reasons:
+        return [("rejected", f"{suffix}, {why}") for suffix, why in reasons.items()]
+    names = race.get("rejected")
+    return [("rejected", names)] if isinstance(names, str) and names else []
 
 
 def _number(value: Json) -> float | None:

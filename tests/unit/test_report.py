@@ -8,7 +8,7 @@ from dataclasses import replace
 from small_manifest import AVX2_BOX, ROOT, companion, family, manifest
 
 from tunebuild import report
-from tunebuild.document import Document
+from tunebuild.document import Document, Json
 from tunebuild.model import Box, Check, Scope, Stamp, Stamps, Verdict
 from tunebuild.policy import ScopeState
 from tunebuild.profiles import Adoption
@@ -195,11 +195,20 @@ RACE = {
     "winner": "u4",
     "fallback": "u2",
     "margin_pct": 7.25,
-    "floor_pct": 0.4,
-    "bar_pct": 3.0,
-    "held_by": "margin",
-    "rows": {"u4": {"med_us": 10.0}, "u2": {"med_us": 10.8}, "u8": {"med_us": 10.1}, "bad": {}},
+    "floor_pct": 3.0,
+    "bar_source": "margin",
+    "held_by": "tie",
+    "tie": ["u4", "u8"],
+    "rounds": 16,
+    "doses": 120.4,
+    "rows": {
+        "u4": {"med_us": 10.0, "gain_pct": 7.25, "interval_pct": [6.0, 8.5]},
+        "u2": {"med_us": 10.8, "gain_pct": 0.0},
+        "u8": {"med_us": 9.9, "gain_pct": 7.0},
+    },
     "rejected": "u16",
+    "rejections": {"u16": "gate: wrong result"},
+    "validation": {"kept": True, "margin_pct": 7.0, "pairs": 12},
 }
 
 
@@ -222,19 +231,32 @@ def test_why_names_winner_runner_up_margin_noise_measurer_and_what_makes_it_stal
         "dot runs u4: raced on this box\n"
         "  from:       demo.tune.json\n"
         "  chain:      u2 would serve without a measurement\n"
-        "  runner-up:  u8, 1.00 % slower\n"
-        "  margin:     7.25 % over u2\n"
-        "  noise:      bar 3.00 %, floor 0.40 %\n"
-        "  held by:    margin\n"
-        "  rejected:   u16\n"
+        "  runner-up:  u8, 0.27 % slower\n"
+        "  margin:     7.25 % over u2 (95 %: 6.00 to 8.50)\n"
+        "  noise:      bar 3.00 %, set by the margin\n"
+        "  held by:    tie\n"
+        "  tied with:  u8\n"
+        "  raced:      16 rounds, 120 doses\n"
+        "  validated:  kept with 7.00 % in 12 pairs in another process\n"
+        "  rejected:   u16, gate: wrong result\n"
         "  measured:   box linux|x86_64||6.1|Zen, written 2026-01-01T00:00:00Z\n"
         "  gate:       passed on this box\n"
         "  stale when: source, flags change\n"
         "  stale now:  header vec.h"
     )
     document = report.why_json(why())
-    assert document["runner_up"] == {"suffix": "u8", "slower_pct": 1.0}
+    assert document["runner_up"] == {"suffix": "u8", "slower_pct": 0.27}
     json.dumps(document)
+
+
+def test_runner_up_of_a_file_without_gains_goes_by_medians_of_rows_that_passed() -> None:
+    race: dict[str, Json] = {
+        "rows": {"a": {"med_us": 10.0}, "b": {"med_us": 11.0}, "c": {"med_us": 9.0}},
+        "rejected": "c",
+    }
+    found = report.runner_up(race, "a")
+    assert found is not None and (found[0], round(found[1], 6)) == ("b", 10.0)
+    assert report.runner_up({}, "a") is None
 
 
 def test_why_of_an_unmeasured_seat_says_that_the_chain_serves() -> None:
