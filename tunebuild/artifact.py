@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
 from tunebuild import codegen, codegen_artifact, graph, host, keys, plan, policy, profiles, record, resolve
 from tunebuild.codegen_artifact import ArtifactKind
-from tunebuild.model import App, Box, Manifest, Stamps
+from tunebuild.errors import UsageError
+from tunebuild.model import App, Box, Manifest, Mode, Stamps
+
+TOOL = "build/tool"
 
 
 def sidecar_digest(path: Path) -> str:
@@ -86,3 +89,38 @@ def app_sources(manifest: Manifest, app: App, files: Mapping[str, str]) -> graph
 
 def _relative(path: Path, manifest: Manifest) -> str:
     return Path(os.path.relpath(path, manifest.project.root)).as_posix()
+
+
+# --- the policy at build --------------------------------------------------------------------------
+
+
+def rail_off(environ: Mapping[str, str], *, frozen: bool) -> str:
+    """Why no policy acts in this process, "" when one does."""
+    mode = environ.get("TUNEBUILD_MODE") or "normal"
+    known: dict[str, Mode] = {"normal": "normal", "tune": "tune", "test": "test"}
+    if mode not in known:
+        raise UsageError(f"{mode!r} is no mode", where="TUNEBUILD_MODE", fix="set normal, tune or test")
+    explicit = environ.get("TUNEBUILD_MANIFEST", "")
+    return policy.rail_off(frozen=frozen, mode=known[mode], explicit_manifest=explicit)
+
+
+def policy_lines(
+    manifest: Manifest,
+    apps: Iterable[App],
+    states: Mapping[str, tuple[policy.ScopeState, ...]],
+    environ: Mapping[str, str],
+    *,
+    frozen: bool,
+) -> tuple[str, ...]:
+    """What a build of these apps must say, each line once; nothing at verbosity silent.
+
+    :raises Refused: for an untuned scope of an app whose policy forbids it.
+    """
+    off = rail_off(environ, frozen=frozen)
+    explicit = environ.get("TUNEBUILD_MANIFEST", "")
+    lines: dict[str, None] = {}
+    for app in apps:
+        asked = policy.effective(manifest, app, environ.get("TUNEBUILD_POLICY", ""))
+        due = policy.at_build(app, asked, states[app.name], off=off, explicit_manifest=explicit)
+        lines |= dict.fromkeys(due.lines)
+    return () if environ.get("TUNEBUILD_VERBOSITY") == "silent" else tuple(lines)

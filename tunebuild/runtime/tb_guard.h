@@ -32,7 +32,7 @@ typedef struct tb_start {
     int is_silent;
     int forced;             /* --tune */
     int separator;          /* the index of `--` in argv, argc without one */
-    long depth;             /* relaunches of this very app so far */
+    long depth;             /* relaunches of this very app so far; above 0 another door has spoken */
     int is_foreign;         /* stamped for another box, or for features that this CPU lacks */
     int is_changed;         /* the sidecar is not the one that was stamped */
     int is_gone;            /* ... it was, and there is none now */
@@ -103,8 +103,9 @@ static int tb_read_policy(tb_start *start)
     for (size_t i = 0; i < sizeof flavours / sizeof *flavours; i++) {
         if (!tb_is(asked, flavours[i])) continue;
         start->policy = flavours[i];
-        tb_say(start, "policy %s from TUNEBUILD_POLICY (%s would have %s)", asked, start->artifact->app,
-               start->artifact->policy);
+        if (start->depth == 0)
+            tb_say(start, "policy %s from TUNEBUILD_POLICY (%s would have %s)", asked, start->artifact->app,
+                   start->artifact->policy);
         return TB_GO_ON;
     }
     fprintf(stderr, "TUNEBUILD_POLICY: '%s' is no policy\n", asked);
@@ -337,7 +338,8 @@ static int tb_rail(tb_start *start, int argc, char **argv)
     if (tb_is(start->policy, "reference"))
         tb_say(start, "rows are stamped at build: TUNEBUILD_POLICY=reference tunebuild build clears them");
     if (!acts) {
-        if (tb_is(start->policy, "warn")) tb_say_untuned(start, "WARNING: ", "; run `tunebuild mint`");
+        if (tb_is(start->policy, "warn") && start->depth == 0)
+            tb_say_untuned(start, "WARNING: ", "; run `tunebuild mint`");
         if (!untuned || !tb_is(start->policy, "error")) return TB_GO_ON;
         start->is_silent = 0;
         tb_say_untuned(start, "", "; run `tunebuild mint`, or set TUNEBUILD_POLICY=fallback");

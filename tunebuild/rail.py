@@ -1,0 +1,256 @@
+"""The rail: one start of an app, from its scopes' verdicts to an executable that serves tuned kernels.
+
+`prepare` is what both doors share: `tunebuild run`, and the guard of an executable, which calls the tool with
+`--prepare`. `policy` decides what each scope is due; here it is done: a profile adopted, a resolver asked, a
+tuner run in a process of its own. A tuner's exit code is told, completeness decides.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from tunebuild import artifact, flows, generate, policy, record, sidecar, verdict
+from tunebuild.errors import UsageError, WorkFailed
+from tunebuild.generate import Generated
+from tunebuild.model import App
+from tunebuild.policy import Due, ScopeState
+from tunebuild.profiles import partial_message
+from tunebuild.upsert import Change
+
+Say = Callable[[str], None]
+TERMINATE_WAIT_S = 10
+_NOT_FOR_TUNERS = ("TUNEBUILD_POLICY", "TUNEBUILD_RELAUNCH", "TUNEBUILD_MODE", "TUNEBUILD_ONLY")
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """What came of a start. ``tuned``: scopes that became complete; ``left``: those that are still untuned.
+    ``stop``: the app does not run in this start."""
+
+    app: App
+    tuned: tuple[str, ...]
+    left: tuple[str, ...]
+    stop: bool
+
+
+def prepare(
+    root: Path,
+    name: str,
+    *,
+    forced: bool = False,
+    only: str = "",
+    environ: Mapping[str, str] = os.environ,
+    say: Say,
+) -> Prepared:
+    """Do what the policy asks of every scope of an app, then build the app.
+
+    :raises Refused: where the policy forbids an untuned scope. :raises WorkFailed: when the build fails.
+    """
+    generated = generate.generate(root, environ=environ)
+    app = generated.app(name)
+    tuned: list[str] = []
+    stop = False
+    if not artifact.rail_off(environ, frozen=False):
+        start = _start(generated, app, forced or bool(only), only, environ)
+        if start.forced and not app.scopes:
+            say(f"tunebuild: {app.name} declares no scope: nothing to tune")
+        for scope in app.scopes:
+            state = _state(generated, app, scope, environ)
+            due = policy.at_start(state, start)
+            for line in due.lines:
+                say(line)
+            if _act(generated, app, state, due, start, environ, say):
+                tuned.append(scope)
+            if due.stop:
+                stop = True
+                break  # one scope a start: the restart begins with the next
+    flows.build(root, "normal", app=app.name, say=say)
+    states = (_state(generated, app, scope, environ) for scope in app.scopes)
+    left = tuple(state.scope.name for state in states if not state.answered)
+    return Prepared(app, tuple(tuned), left, stop)
+
+
+def _start(
+    generated: Generated, app: App, forced: bool, only: str, environ: Mapping[str, str]
+) -> policy.Start:
+    asked = policy.effective(generated.manifest, app, environ.get("TUNEBUILD_POLICY", ""))
+    # A library has no policy of its own: who prepares one asks for it to be tuned.
+    chosen = "auto" if asked.said_by == "library" else asked.policy
+    depth = policy.relaunch_depth(environ.get("TUNEBUILD_RELAUNCH", ""), app.name)
+    return policy.Start(chosen, forced, only, depth)
+
+
+def _state(generated: Generated, app: App, scope: str, environ: Mapping[str, str]) -> ScopeState:
+    """The scope as it stands now: an earlier scope's tuner wrote to the same sidecar."""
+    manifest = generated.manifest
+    read = record.read(manifest, app, generated.box, generated.built, environ)
+    chosen = record.profiles_of(manifest, app, generated.box)
+    states = artifact.scope_states(manifest, app, read, chosen, generated.here)
+    return next(state for state in states if state.scope.name == scope)
+
+
+def _act(
+    generated: Generated,
+    app: App,
+    state: ScopeState,
+    due: Due,
+    start: policy.Start,
+    environ: Mapping[str, str],
+    say: Say,
+) -> bool:
+    """Take a scope's actions in order until one makes it complete; say what came of it."""
+    if "adopt" in due.actions:
+        _adopt(generated, state, say)
+    if "resolve" in due.actions:
+        _resolve(generated, state, say)
+        if _state(generated, app, state.scope.name, environ).verdict.complete:
+            return True
+    if "tune" not in due.actions:
+        return False
+    say(policy.tuning_line(state, start.policy))
+    code = _tune(generated, app, state, due.only, environ, say)
+    outcome = policy.after_tuning(state, _state(generated, app, state.scope.name, environ).verdict, code)
+    if outcome.line:
+        say(outcome.line)
+    return outcome.tuned
+
+
+# --- the actions ----------------------------------------------------------------------------------
+
+
+def _adopt(generated: Generated, state: ScopeState, say: Say) -> None:
+    """Fill what the sidecar does not hold fresh from the class profile; a failed write is only told."""
+    adoption = state.adoption
+    entries = dict(adoption.entries)
+    change = Change(
+        kernels=entries,
+        built={key: generated.built[key] for key in entries if key in generated.built},
+        notes=dict(adoption.notes),
+        scope_keys=policy.demand(generated.manifest, state.scope).keys,
+        origin=f"profile:{adoption.cpu_class}",
+    )
+    try:
+        _save(generated, Path(state.sidecar), change)
+        say(f"tunebuild: {partial_message(adoption)}")
+    except WorkFailed as error:
+        say(f"tunebuild: the {adoption.cpu_class} profile was not adopted: {error.what}")
+
+
+def _save(generated: Generated, path: Path, change: Change) -> None:
+    sidecar.save(
+        path,
+        change,
+        box=generated.box,
+        built_now=generated.built,
+        binary=str(generated.root / record.BINARY_STAMP),
+        binary_s=record.binary_stamp_s(generated.root),
+    )
+
+
+def _resolve(generated: Generated, state: ScopeState, say: Say) -> None:
+    """Ask the scope's resolver for winners; whatever it answers, the sidecar decides."""
+    from tunebuild import exchange
+
+    demand = verdict.demand_text(policy.demand(generated.manifest, state.scope))
+    stamp_s = record.binary_stamp_s(generated.root)
+    name, path = generated.manifest.project.name, Path(state.sidecar)
+    here = exchange.Here(name, generated.box, path, generated.built, stamp_s)
+    try:
+        resolver = exchange.resolver(state.scope, here)
+        if resolver is not None:
+            resolver(state.scope.name, state.sidecar, demand)
+    except Exception as error:  # a resolver may be anybody's code: an app starts without it
+        say(f"tunebuild: the resolver of scope {state.scope.name} failed: {error}")
+
+
+def _tune(
+    generated: Generated, app: App, state: ScopeState, only: str, environ: Mapping[str, str], say: Say
+) -> int:
+    """Run the scope's tuner in a process of its own and relay what it says, line by line as it comes."""
+    demanded = policy.demand(generated.manifest, state.scope).keys
+    keys = [key for key in demanded if policy.selected(only, key)]
+    if not keys:
+        say(f"tunebuild: no seat of scope {state.scope.name} is named by {only!r}: nothing to race")
+        return 0
+    command = [sys.executable, "-m", "tunebuild", "-C", str(generated.root), "mint", "--app", app.name]
+    if len(app.scopes) > 1 or len(keys) < len(demanded):
+        command += ["--only", ",".join(f"={key}" for key in keys)]
+    quiet = {"silent": ["--quiet"], "verbose": ["--verbose"]}
+    command += quiet.get(environ.get("TUNEBUILD_VERBOSITY", ""), [])
+    own = {name: value for name, value in environ.items() if name not in _NOT_FOR_TUNERS}
+    if environ.get("TUNEBUILD_VERBOSITY") == "verbose":
+        say("tunebuild: " + " ".join(command))
+    return relayed(command, own)
+
+
+def relayed(command: list[str], environ: Mapping[str, str]) -> int:
+    """Run a child on our standard error; end it with us. Standard output is the app's."""
+    sys.stdout.flush()
+    with subprocess.Popen(
+        command, env=dict(environ), stdin=subprocess.DEVNULL, stdout=sys.stderr.fileno()
+    ) as child:
+        try:
+            return _shell_code(child.wait())
+        except BaseException:
+            child.terminate()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                child.wait(TERMINATE_WAIT_S)
+            child.kill()
+            raise
+
+
+def _shell_code(code: int) -> int:
+    return code if code >= 0 else 128 - code
+
+
+# --- `tunebuild run` ------------------------------------------------------------------------------
+
+
+def run(
+    root: Path,
+    name: str,
+    arguments: tuple[str, ...],
+    *,
+    forced: bool = False,
+    only: str = "",
+    verbosity: policy.Verbosity | None = None,
+    say: Say,
+) -> int:
+    """The rail, then the app in this process's place. Returns only when the app must not run.
+
+    :raises UsageError: when the app is no executable.
+    """
+    environ = dict(os.environ)
+    if verbosity:
+        environ["TUNEBUILD_VERBOSITY"] = os.environ["TUNEBUILD_VERBOSITY"] = verbosity
+    told = _quieter(say, environ)
+    prepared = prepare(root, name, forced=forced, only=only, environ=environ, say=told)
+    if prepared.app.kind != "exe":
+        raise UsageError(
+            f"app {prepared.app.name} is no executable, but a {prepared.app.kind}",
+            fix='run an app with kind = "exe", or load it from Python: tunebuild.consumer.load',
+        )
+    if prepared.stop:
+        if prepared.tuned:
+            print(policy.RESTART_MARKER, file=sys.stderr)
+        return policy.RESTART_EXIT
+    # The executable's own guard has nothing left to do, and nothing to say twice.
+    environ["TUNEBUILD_RELAUNCH"] = policy.relaunch_text(prepared.app.name, 1)
+    program = root / "build/normal" / prepared.app.name
+    sys.stdout.flush()
+    os.execve(program, [str(program), *arguments], environ)
+
+
+def prepared_code(prepared: Prepared) -> int:
+    """The exit code of `run --prepare`: 1 tells the guard that a scope is left untuned."""
+    return 1 if prepared.left else 0
+
+
+def _quieter(say: Say, environ: Mapping[str, str]) -> Say:
+    return (lambda line: None) if environ.get("TUNEBUILD_VERBOSITY") == "silent" else say
