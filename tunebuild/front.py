@@ -129,6 +129,8 @@ def keyed(generated: Generated, edges: Iterable[graph.Edge]) -> dict[str, Keyed]
             source=digest(source),
             headers=tuple((os.path.relpath(header, root), digest(header)) for header in headers),
             environ=environ,
+            # The depfile that is kept beside the object names both.
+            salt=f"{edge.inputs[0]} {edge.output}",
         )
         return Keyed(edge, keys.key(inputs), {path: digest(path) for path in (source, *headers)})
 
