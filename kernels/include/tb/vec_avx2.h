@@ -68,6 +68,12 @@ TB_INLINE vf32 vf32_abs(vf32 a) { return _mm256_andnot_ps(_mm256_set1_ps(-0.0f),
 TB_INLINE vf32 vf32_fma(vf32 a, vf32 b, vf32 c) { return _mm256_fmadd_ps(a, b, c); }
 TB_INLINE vf32 vf32_fnma(vf32 a, vf32 b, vf32 c) { return _mm256_fnmadd_ps(a, b, c); }
 
+TB_INLINE vf32 vf32_reciprocal(vf32 a)
+{
+    const __m256 r = _mm256_rcp_ps(a); /* 12 bits; a step of Newton's method doubles them */
+    return _mm256_mul_ps(r, _mm256_fnmadd_ps(a, r, _mm256_set1_ps(2.0f)));
+}
+
 TB_INLINE vf32 vf32_round(vf32 a)
 {
     return _mm256_round_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);

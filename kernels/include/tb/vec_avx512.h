@@ -42,6 +42,12 @@ TB_INLINE vf32 vf32_abs(vf32 a) { return _mm512_abs_ps(a); }
 TB_INLINE vf32 vf32_fma(vf32 a, vf32 b, vf32 c) { return _mm512_fmadd_ps(a, b, c); }
 TB_INLINE vf32 vf32_fnma(vf32 a, vf32 b, vf32 c) { return _mm512_fnmadd_ps(a, b, c); }
 
+TB_INLINE vf32 vf32_reciprocal(vf32 a)
+{
+    const __m512 r = _mm512_rcp14_ps(a);
+    return _mm512_mul_ps(r, _mm512_fnmadd_ps(a, r, _mm512_set1_ps(2.0f)));
+}
+
 TB_INLINE vf32 vf32_round(vf32 a)
 {
     return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);

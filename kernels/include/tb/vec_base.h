@@ -54,6 +54,9 @@ TB_INLINE vf32 vf32_sub(vf32 a, vf32 b) { return a - b; }
 TB_INLINE vf32 vf32_mul(vf32 a, vf32 b) { return a * b; }
 TB_INLINE vf32 vf32_div(vf32 a, vf32 b) { return a / b; }
 
+/* 1 / a within 2 units of the last place, for normal a and 1 / a. */
+TB_INLINE vf32 vf32_reciprocal(vf32 a) { return 1.0f / a; }
+
 TB_INLINE vf32 vf32_select(vi32 mask, vf32 yes, vf32 no)
 {
     return (vf32)(((vi32)yes & mask) | ((vi32)no & ~mask));

@@ -46,6 +46,13 @@ TB_INLINE vf32 vf32_max(vf32 a, vf32 b) { return vbslq_f32(vcgtq_f32(a, b), a, b
 TB_INLINE vf32 vf32_abs(vf32 a) { return vabsq_f32(a); }
 TB_INLINE vf32 vf32_fma(vf32 a, vf32 b, vf32 c) { return vfmaq_f32(c, a, b); }
 TB_INLINE vf32 vf32_fnma(vf32 a, vf32 b, vf32 c) { return vfmsq_f32(c, a, b); }
+TB_INLINE vf32 vf32_reciprocal(vf32 a)
+{
+    float32x4_t r = vrecpeq_f32(a); /* 8 bits; each step doubles them */
+    r = vmulq_f32(r, vrecpsq_f32(a, r));
+    return vmulq_f32(r, vrecpsq_f32(a, r));
+}
+
 TB_INLINE vf32 vf32_round(vf32 a) { return vrndnq_f32(a); }
 TB_INLINE vi32 vf32_to_i32(vf32 a) { return vcvtnq_s32_f32(a); }
 
