@@ -333,12 +333,24 @@ _ENVIRONMENT: dict[str, object] = {
 
 
 def to_c(expression: Expression) -> str:
-    """The same condition in C over int64_t, for the generated dispatcher.
+    """The same condition in C over int64_t, to stand between the parentheses of an ``if``.
 
     Integers only: text, fractions and ``/`` raise `ExpressionError`, and so does a divisor that is not a
     positive number as written, because C rounds towards zero where this language rounds down.
     """
-    return _c(expression.tree)
+    text = _c(expression.tree)
+    # A compiler warns of `if ((a == b))`.
+    return text[1:-1] if text.startswith("(") and _closing(text) == len(text) - 1 else text
+
+
+def _closing(text: str) -> int:
+    """Where the parenthesis that ``text`` begins with is closed."""
+    depth = 0
+    for position, char in enumerate(text):
+        depth += (char == "(") - (char == ")")
+        if not depth:
+            return position
+    return -1
 
 
 def _c(node: ast.expr) -> str:

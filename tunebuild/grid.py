@@ -247,33 +247,58 @@ def _filtered(
         return (), ()
     if not where:
         return itertools.product(*axes), ()
-    kept = _kept(axes, where, (*path, "where"), notes)
-    if len(kept) > MAX_ROWS:
-        notes.add((*path, "where"), f"{len(kept):,} rows are left; at most {MAX_ROWS:,}", "shorten the axes")
+    kept, left = _kept(axes, where, (*path, "where"), notes)
+    if left > MAX_ROWS:
+        notes.add((*path, "where"), f"{left:,} rows are left; at most {MAX_ROWS:,}", "shorten the axes")
         return (), ()
-    if count and not kept and not notes.within((*path, "where")):
+    if count and not left and not notes.within((*path, "where")):
         notes.add((*path, "where"), f"`{where}` leaves none of {count} rows", "widen it, or remove it")
-    return kept, ((where, count - len(kept)),)
+    return kept, ((where, count - left),)
 
 
 def _kept(
     axes: list[tuple[Choice, ...]], where: str, path: KeyPath, notes: Notes
-) -> list[tuple[Choice, ...]]:
-    """The cells for which ``where`` is true; every cell when it cannot be read."""
+) -> tuple[Iterable[tuple[Choice, ...]], int]:
+    """The cells for which ``where`` is true, in grid order, and how many; none when it cannot be read.
+
+    It is asked only about the axes that it names: the others multiply what it answers.
+    """
     at = _places(axes)
     expression = parsed(where, at, path, notes)
     if expression is None:
-        return []
-    places = [at[name] for name in expression.free]
+        return (), 0
+    used = sorted({at[name][0] for name in expression.free})
     try:
-        return [
-            cell
-            for cell in itertools.product(*axes)
-            if expressions.apply(expression, [cell[axis].values[inner][1] for axis, inner in places])
-        ]
+        held = _true_at(expression, axes, used, at)
     except expressions.ExpressionError as error:
         notes.add(path, error.what, error.fix)
-        return []
+        return (), 0
+    left = len(held)
+    for axis, choices in enumerate(axes):
+        left *= 1 if axis in used else len(choices)
+    ranges = [range(len(choices)) for choices in axes]
+    chosen = (
+        tuple(choices[i] for choices, i in zip(axes, indices, strict=True))
+        for indices in itertools.product(*ranges)
+        if tuple([indices[axis] for axis in used]) in held
+    )
+    return chosen, left
+
+
+def _true_at(
+    expression: expressions.Expression,
+    axes: list[tuple[Choice, ...]],
+    used: list[int],
+    at: Mapping[str, tuple[int, int]],
+) -> set[tuple[int, ...]]:
+    """The index tuples of the axes ``used`` for which the expression is true."""
+    places = [(used.index(at[name][0]), *at[name]) for name in expression.free]
+    columns = [(where, [choice.values[inner][1] for choice in axes[axis]]) for where, axis, inner in places]
+    return {
+        indices
+        for indices in itertools.product(*(range(len(axes[axis])) for axis in used))
+        if expressions.apply(expression, [column[indices[where]] for where, column in columns])
+    }
 
 
 def parsed(text: str, known: Iterable[str], path: KeyPath, notes: Notes) -> expressions.Expression | None:
