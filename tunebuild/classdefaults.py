@@ -38,6 +38,23 @@ def render(profile: Mapping[str, Json]) -> bytes:
     return (json.dumps(profile, sort_keys=True, indent=2, allow_nan=False) + "\n").encode()
 
 
+def joined(documents: Sequence[Mapping[str, Json]]) -> dict[str, Json]:
+    """One file for the scopes that share a folder: sections united, no key is in two scopes."""
+    whole: dict[str, Json] = {}
+    measured: list[str] = []
+    for document in documents:
+        for name, section in document.items():
+            known = whole.get(name, {})
+            assert isinstance(section, dict) and isinstance(known, dict)
+            whole[name] = {**known, **section}
+            if references := section.get("measured_reference") if name == "provenance" else None:
+                measured.append(str(references))
+    provenance = whole.get("provenance")
+    if measured and isinstance(provenance, dict):
+        provenance["measured_reference"] = ";".join(measured)
+    return whole
+
+
 # --- one box --------------------------------------------------------------------------------------
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -61,10 +61,11 @@ def _built_for(generated: Generated, arch: str) -> Mapping[str, Built] | None:
 
 
 def _shipping_scopes(generated: Generated, app: App, scope: str) -> tuple[Scope, ...]:
-    """The scopes whose profile is meant: the one named, or all of the app's that declare `defaults`."""
-    scopes = resolve.app_scopes(generated.manifest, app)
-    found = tuple(one for one in scopes if one.defaults is not None and scope in ("", one.name))
-    if not found:
+    """The scopes whose profile is meant: the one named, with those that share its folder and thereby its
+    files, or all of the app's that declare `defaults`."""
+    scopes = tuple(one for one in resolve.app_scopes(generated.manifest, app) if one.defaults is not None)
+    folders = {one.defaults for one in scopes if scope in ("", one.name)}
+    if not folders:
         raise UsageError(
             f"scope {scope} of app {app.name} has no folder of profiles"
             if scope
@@ -72,7 +73,17 @@ def _shipping_scopes(generated: Generated, app: App, scope: str) -> tuple[Scope,
             where=str(generated.manifest.project.file),
             fix='write defaults = "profiles" in its [scope] table',
         )
-    return found
+    return tuple(one for one in scopes if one.defaults in folders)
+
+
+def _write(made: Sequence[tuple[Path, Mapping[str, Json]]]) -> tuple[Path, ...]:
+    """One file for each destination, with the entries of every scope that goes there."""
+    by_path: dict[Path, list[Mapping[str, Json]]] = {}
+    for path, document in made:
+        by_path.setdefault(path, []).append(document)
+    for path, documents in by_path.items():
+        emit.write_durable(path, classdefaults.render(classdefaults.joined(documents)))
+    return tuple(by_path)
 
 
 def _destination(scope: Scope, cpu_class: str) -> Path:
@@ -100,9 +111,7 @@ def export_profile(root: Path, app: str, scope: str = "") -> tuple[Path, ...]:
             generated.manifest, one, read.found, judged, cpu_class=cpu_class, written=_now()
         )
         made.append((_destination(one, cpu_class), document))
-    for path, document in made:
-        emit.write_durable(path, classdefaults.render(document))
-    return tuple(path for path, _ in made)
+    return _write(made)
 
 
 def merge_profiles(
@@ -135,9 +144,7 @@ def merge_profiles(
             budget_pct=budget_pct,
         )
         made.append((_destination(one, classes[0]), document))
-    for path, document in made:
-        emit.write_durable(path, classdefaults.render(document))
-    return tuple(path for path, _ in made)
+    return _write(made)
 
 
 def _donor(one: fleet.Record) -> Donor:
@@ -171,16 +178,12 @@ def _parsed(scope: Scope, files: Mapping[str, bytes]) -> tuple[Profile | Unusabl
 
 
 def show_profile(root: Path, app: str, cpu_class: str = "") -> tuple[Profile, ...]:
-    """The profiles of one class, one for each scope; without a class those that answer on this box."""
+    """The profile files of one class; without a class those that answer on this box."""
     found, chosen = list_profiles(root, app)
     if not cpu_class:
-        return tuple(one.profile for one in chosen if one.profile)
-    named = tuple(
-        one
-        for shipped in found.values()
-        for one in shipped
-        if isinstance(one, Profile) and one.cpu_class == cpu_class
-    )
+        return _each_file(one.profile for one in chosen if one.profile)
+    usable = (one for shipped in found.values() for one in shipped if isinstance(one, Profile))
+    named = _each_file(one for one in usable if one.cpu_class == cpu_class)
     if not named:
         known = sorted({one.cpu_class for two in found.values() for one in two if isinstance(one, Profile)})
         raise UsageError(
@@ -188,3 +191,8 @@ def show_profile(root: Path, app: str, cpu_class: str = "") -> tuple[Profile, ..
             fix=f"there are: {', '.join(known)}" if known else "run `tunebuild profile export` on such a box",
         )
     return named
+
+
+def _each_file(found: Iterable[Profile]) -> tuple[Profile, ...]:
+    """Scopes that share a folder share its files."""
+    return tuple({one.path: one for one in found}.values())

@@ -164,11 +164,16 @@ def profiles_text(found: Mapping[str, Sequence[Profile | Unusable]], chosen: Seq
     return "\n".join(line.rstrip() for line in lines)
 
 
+def _entries(profile: Profile) -> str:
+    count = len(profile.kernels)
+    return f"{count} entr{'y' if count == 1 else 'ies'}"
+
+
 def _profile_row(profile: Profile, mine: bool) -> tuple[str, ...]:
     bound = _worst_bound(profile)
     claim = f"within {bound:.1f} % on {_count(_boxes(profile))}" if bound is not None else "one box"
     mark = "answers here" if mine else ""
-    return (profile.cpu_class, f"{len(profile.kernels)} entries", claim, mark)
+    return (profile.cpu_class, _entries(profile), claim, mark)
 
 
 def profile_json(profile: Profile) -> dict[str, Json]:
@@ -183,7 +188,7 @@ def profile_json(profile: Profile) -> dict[str, Json]:
 
 
 def profile_text(profile: Profile) -> str:
-    lines = [f"class {profile.cpu_class}: {len(profile.kernels)} entries"]
+    lines = [f"class {profile.cpu_class}: {_entries(profile)}"]
     rows = []
     for key, suffix in profile.kernels.items():
         bound = profile.bounds.get(key) or profile.bounds.get(key.partition(".")[0], {})
@@ -191,7 +196,8 @@ def profile_text(profile: Profile) -> str:
         rows.append((key, suffix, f"within {loss:.1f} %" if isinstance(loss, int | float) else ""))
     lines += table(rows)
     for name, value in profile.provenance.items():
-        lines += wrapped(f"{name}: {value}")
+        words = str(value).replace(";", " ") if name == "features" else value
+        lines += wrapped(f"{name}: {words}")
     boxes = {
         box: None
         for bound in profile.bounds.values()

@@ -298,3 +298,21 @@ def test_merged_profile_reads_back_with_its_bounds() -> None:
     read = profiles.parse("p", "x86-avx2", data)
     assert isinstance(read, profiles.Profile)
     assert read.bounds["f"] == json.loads(json.dumps({"loss_pct": 0.0, "boxes": {box(1): 0.0}}))
+
+
+def test_scopes_that_share_a_folder_share_one_file() -> None:
+    one: dict[str, Json] = {
+        "kernels": {"f": "reference"},
+        "provenance": {"v": "1", "class": "x", "measured_reference": "f"},
+        "built": {"f": {"source": "1"}},
+    }
+    two: dict[str, Json] = {
+        "kernels": {"g": "reference", "h": "a"},
+        "provenance": {"w": "2", "class": "x", "measured_reference": "g"},
+    }
+    assert classdefaults.joined((one, two)) == {
+        "kernels": {"f": "reference", "g": "reference", "h": "a"},
+        "provenance": {"v": "1", "w": "2", "class": "x", "measured_reference": "f;g"},
+        "built": {"f": {"source": "1"}},
+    }
+    assert classdefaults.joined((two,)) == two

@@ -24,7 +24,7 @@ def test_list_marks_the_profile_that_answers_and_says_why_others_do_not() -> Non
     assert report_classes.profiles_text(FOUND, CHOSEN) == (
         "scope demo:\n"
         "  x86-avx2  2 entries  within 4.0 % on 2 boxes  answers here\n"
-        "  x86-base  1 entries  one box\n"
+        "  x86-base  1 entry    one box\n"
         "  p/x86-amx.tune-defaults.json is passed over: it is not JSON\n"
         "  p/x86-vnni256.tune-defaults.json is passed over: it has v 2, this tree has 3\n"
         "scope other: no profile shipped"
@@ -65,7 +65,7 @@ def test_profile_whole_names_rows_bounds_origin_and_boxes() -> None:
         "class x86-avx2: 2 entries\n"
         "  f        a  within 1.2 %\n"
         "  g.small  b  within 4.0 %\n"
-        "  features: avx2;fma\n"
+        "  features: avx2 fma\n"
         "  written: 2026-02-03T04:05:06Z\n"
         "  noise: ok\n"
         "  box: x\n"
