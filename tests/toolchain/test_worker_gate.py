@@ -18,7 +18,7 @@ from tunebuild.worker import Worker
 pytestmark = [made.needs_cc]
 X86 = platform.machine() in ("x86_64", "AMD64")
 
-GOOD = ("backward", "chatty", "dies_later", "hangs_later", "drifts")
+GOOD = ("backward", "chatty", "dies_later", "hangs_later", "drifts", "forks")
 BAD = {
     "segfaults": "SIGSEGV: wrote 0x8, outside every buffer; at n=17 ",
     "illegal": "SIGILL; at n=0 ",

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
+from dataclasses import replace
 
 import pytest
 import worker_rows as made
@@ -69,6 +71,29 @@ def test_row_that_dies_in_the_race_is_named_and_the_others_go_on(row: int, why: 
         live = bench_of(worker, made.ride(), RIDERS)
         assert live.run(micro_round((4, 5), (row, 4000), (0, 5))) == Disturbed(row, why)
         assert not isinstance(live.run(micro_round((4, 5), (0, 5))), Disturbed)
+
+
+def test_slice_of_a_stopped_process_is_taken_again() -> None:
+    with Worker(made.executable(), made.library("bad")) as worker:
+        measure = replace(MEASURE, slice_retries=3, timeout_s=10.0)
+        live = LiveBench(worker, made.ride(), ("backward", "reference"), measure, cache_bytes=1 << 18)
+        live.run(micro_round((1, 1)))
+        assert worker._process is not None
+        with open(f"/proc/{worker._process.pid}/task/{worker._process.pid}/children") as children:
+            racer = int(children.read().split()[0])
+        stopper = threading.Thread(target=_stop_for_a_while, args=(racer,))
+        stopper.start()
+        samples = live.run(micro_round((0, 60_000)))
+        stopper.join()
+    assert not isinstance(samples, Disturbed)
+    assert live.reruns >= 1
+
+
+def _stop_for_a_while(pid: int) -> None:
+    time.sleep(0.05)
+    os.kill(pid, signal.SIGSTOP)
+    time.sleep(0.1)
+    os.kill(pid, signal.SIGCONT)
 
 
 def test_row_that_changes_the_environment_in_the_race_is_disturbed() -> None:

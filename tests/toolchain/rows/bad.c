@@ -243,6 +243,14 @@ static float silent(const float *x, float *y, int64_t n) {
     return segfaults(x, y, n);
 }
 
+/* Leaves a process behind that holds the row's standard streams. */
+static float forks(const float *x, float *y, int64_t n) {
+    static int calls;
+    if (++calls == 2 && fork() == 0)
+        for (;;) pause();
+    return reference(x, y, n);
+}
+
 /* Breaks only when it is timed: calls are counted, and the gate does not make that many. */
 static float dies_later(const float *x, float *y, int64_t n) {
     static int calls;
@@ -269,7 +277,7 @@ static const tb_variant rows[] = {
     ROW(wrong_return), ROW(writes_past), ROW(writes_before), ROW(pads_to_eight), ROW(reads_past),
     ROW(reads_before), ROW(writes_input), ROW(borrows_input), ROW(smashes_stack), ROW(recurses),
     ROW(remembers), ROW(reads_output), ROW(assumes_alignment), ROW(loses_denormals), ROW(loses_large),
-    ROW(leaves_rounding), ROW(flushes), ROW(silent), ROW(dies_later), ROW(hangs_later), ROW(drifts),
+    ROW(leaves_rounding), ROW(flushes), ROW(silent), ROW(dies_later), ROW(hangs_later), ROW(drifts), ROW(forks),
 #if defined(__x86_64__)
     ROW(leaves_precision), ROW(leaves_mmx), ROW(leaves_direction), ROW(misaligned),
 #endif

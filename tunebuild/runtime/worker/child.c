@@ -204,7 +204,7 @@ event child_watch(child *c, int timeout_ms) {
             {.fd = 0, .events = 0}, /* our own master: a closed pipe means that nobody wants the answer */
         };
         if (!writers) usleep(50); /* exiting, or a row closed the streams: nothing will wake us */
-        poll(files, 3, writers ? 200 : 0);
+        const int ready = poll(files, 3, writers ? 200 : 0);
         if (files[2].revents & (POLLHUP | POLLERR)) {
             kill(c->pid, SIGKILL);
             _exit(0);
@@ -213,7 +213,7 @@ event child_watch(child *c, int timeout_ms) {
         char byte;
         if (files[1].revents & POLLIN && read(c->reply, &byte, 1) == 1) return REPLIED;
         if (files[1].revents & POLLHUP) replying = false; /* else it would be ready for ever */
-        if (!writers) {
+        if (!writers || ready == 0) { /* a grandchild may hold the pipe open */
             if (the_board->finished || the_board->finding.fault != NO_FAULT) return ENDED; /* on its way out */
             siginfo_t gone = {0};
             if (waitid(P_PID, (id_t)c->pid, &gone, WEXITED | WNOHANG | WNOWAIT) == 0 && gone.si_pid)
@@ -240,6 +240,16 @@ void child_stop(child *c) {
     c->pid = 0;
 }
 
+/* A row may have written anywhere, the board included: nothing on it can be an index before this. */
+static finding sane(finding f) {
+    if (f.fault > OUT_OF_MEMORY) f = (finding){.fault = SIGNALLED, .signal = SIGSEGV, .argument = -1};
+    if (f.side > NEAR_STACK) f.side = NOWHERE;
+    if (f.access != 'r' && f.access != 'w') f.access = '?';
+    f.name[sizeof f.name - 1] = f.got[sizeof f.got - 1] = f.want[sizeof f.want - 1] = '\0';
+    if (the_board->phase > PHASE_CALL) the_board->phase = PHASE_CALL;
+    return f;
+}
+
 finding child_finding(child *c, event how) {
     finding f = the_board->finding;
     int status = 0;
@@ -248,7 +258,7 @@ finding child_finding(child *c, event how) {
     c->pid = 0;
     close_all(c);
     if (how == STUCK) return (finding){.fault = HUNG, .argument = -1};
-    if (f.fault != NO_FAULT || the_board->finished) return f;
+    if (f.fault != NO_FAULT || the_board->finished) return sane(f);
     f.argument = -1;
     f.fault = WIFSIGNALED(status) ? SIGNALLED : EXITED;
     f.access = '?';
@@ -289,7 +299,7 @@ void report_finding(const job *j, const finding *f, const child *c) {
     fprintf(replies, " fault=%s phase=%s case=%d pass=%d placement=%s", faults[f->fault],
             phases[the_board->phase], the_board->case_index, the_board->pass,
             the_board->flush_right ? "right" : "left");
-    if (f->argument >= 0)
+    if (f->argument >= 0 && (size_t)f->argument < j->driver->buffer_count)
         fprintf(replies, " buffer=%s part=%zu element=%lld", j->driver->buffers[f->argument], f->part,
                 (long long)f->element);
     if (f->fault == SIGNALLED)
@@ -303,7 +313,7 @@ void report_finding(const job *j, const finding *f, const child *c) {
         fprintf(replies, " before=%#x after=%#x", f->before, f->after);
     }
     if (f->fault == WRONG_ELEMENT || f->fault == WRONG_RESULT)
-        fprintf(replies, " got=%s want=%s", f->got, f->want);
+        fprintf(replies, " got=%s want=%s", f->got[0] ? f->got : "?", f->want[0] ? f->want : "?");
     if (c->text_length) {
         fputs(" text=", replies);
         say_text(c->text, c->text_length);

@@ -17,8 +17,10 @@
 #define ALIGNMENT ((size_t)1 << 20)
 #define STAGGER (4096 + 64)      /* between streams: neither one page offset nor one line */
 #define PLACE_STEP (9 * 64)
-#define FRESH_BYTES ((size_t)256 << 10) /* what the copies of `inout` buffers may take of the cache */
+#define SMALL_BYTES ((size_t)16 << 10)  /* half of the usual first cache */
+#define MEDIUM_BYTES ((size_t)128 << 10) /* half of the smallest usual second cache */
 #define FRESH_CALLS 256
+#define WARM_SHARE 100 /* one call in so many is made before the clock starts */
 
 typedef struct area {
     char *start;
@@ -142,6 +144,13 @@ static void drop_inputs(void **inputs) {
     free(inputs);
 }
 
+/* Copies of the `inout` buffers of a hot workload: as many as leave the data in the cache that one set fits. */
+static size_t fresh_entries(size_t changed, size_t total) {
+    const size_t room = total <= SMALL_BYTES ? SMALL_BYTES : total <= MEDIUM_BYTES ? MEDIUM_BYTES : 0;
+    const size_t entries = (room > total ? room - total : 0) / (changed ? changed : 1) + 1;
+    return entries > FRESH_CALLS ? FRESH_CALLS : entries;
+}
+
 static void open_course(course *c, size_t workload) {
     size_t changed = 0, total = 0;
     c->call = &the_job->cases[workload];
@@ -157,11 +166,7 @@ static void open_course(course *c, size_t workload) {
         c->fresh |= the_job->arguments[a].kind == INOUT;
     }
     c->entries = c->call->copies;
-    if (c->entries == 0) {
-        c->entries = c->fresh ? FRESH_BYTES / (changed ? changed : 1) : 1;
-        if (c->entries > FRESH_CALLS) c->entries = FRESH_CALLS;
-        if (c->entries < 1) c->entries = 1;
-    }
+    if (c->entries == 0) c->entries = c->fresh ? fresh_entries(changed, total) : 1;
     c->place_count = c->call->copies ? 1 : PLACES_BYTES / (total ? total : 1);
     if (c->place_count > PLACES) c->place_count = PLACES;
     if (c->place_count < 1) c->place_count = 1;
@@ -274,27 +279,36 @@ static void restore(const course *c, const place *p, size_t first, size_t count)
     for (size_t i = 0; i < count; i++) copy_inputs(c, p, c->pristine, (first + i) % c->entries, true);
 }
 
-/* One attempt. Where calls change their inputs it is timed in runs over fresh copies, which are restored
- * between the runs outside the clock. */
-static sample attempt(course *c, size_t place_number, size_t row, uint32_t reps) {
+/* `reps` calls; their time. Where calls change their inputs they are made in runs over fresh copies, which
+ * are restored between the runs, outside the clock. */
+static uint64_t timed_calls(course *c, const place *p, void *const *entries, tb_fn fn, uint64_t reps) {
     const size_t width = the_job->argument_count ? the_job->argument_count : 1;
-    const tb_fn fn = the_job->driver->rows[row].fn;
-    void *const *entries = table_for(c, place_number, row);
-    uint64_t timed = 0, left = reps;
-    if (!c->call->copies) c->cursor = 0;
-    the_board->phase = PHASE_CALL;
-    state_reset();
-    const uint64_t cpu_start = cpu_clock_ns(), start = wall_clock_ns();
-    while (left > 0) {
-        const uint64_t run = c->fresh && left > c->entries ? c->entries : left;
+    uint64_t timed = 0;
+    while (reps > 0) {
+        const uint64_t run = c->fresh && reps > c->entries ? c->entries : reps;
         const uint64_t before = wall_clock_ns();
         the_job->driver->loop(fn, entries + c->cursor * width, c->entries, c->call->scalars, run);
         const uint64_t took = wall_clock_ns() - before;
         timed += took > clock_cost_ns ? took - clock_cost_ns : 1;
-        if (c->fresh) restore(c, &c->places[place_number], c->cursor, run);
+        if (c->fresh) restore(c, p, c->cursor, run);
         c->cursor = (c->cursor + run) % c->entries;
-        left -= run;
+        reps -= run;
     }
+    return timed;
+}
+
+/* One attempt. A hundredth of the calls comes first, untimed: wide registers take microseconds to power
+ * up, and whatever the row before left in caches and predictors is gone. */
+static sample attempt(course *c, size_t place_number, size_t row, uint32_t reps) {
+    const tb_fn fn = the_job->driver->rows[row].fn;
+    void *const *entries = table_for(c, place_number, row);
+    const place *p = &c->places[place_number];
+    if (!c->call->copies) c->cursor = 0;
+    the_board->phase = PHASE_CALL;
+    state_reset();
+    timed_calls(c, p, entries, fn, reps / WARM_SHARE);
+    const uint64_t cpu_start = cpu_clock_ns(), start = wall_clock_ns();
+    const uint64_t timed = timed_calls(c, p, entries, fn, reps);
     const uint64_t wall = wall_clock_ns() - start, cpu = cpu_clock_ns() - cpu_start;
     const double share = wall ? (double)cpu / (double)wall : 1;
     return (sample){timed, (uint64_t)(share * (double)timed), reps, 0};
@@ -454,7 +468,7 @@ static bool served(job *j) {
     the_board->case_index = (int)the_board->request.workload;
     the_board->pass = 0;
     the_board->flush_right = false;
-    fprintf(replies, " bad row=%zu", the_board->row);
+    fprintf(replies, " bad row=%zu", the_board->row < j->driver->row_count ? the_board->row : 0);
     report_finding(j, &f, &racer);
     return false;
 }
