@@ -53,7 +53,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     weathers = [
         index
         for index, weather in enumerate(WEATHERS)
-        if not asked.weathers or weather.name in asked.weathers.split(",")
+        if not asked.weathers or weather.name in asked.weathers.split(";")
     ]
     boxes = asked.boxes or (6 if asked.quick else 60)
     names = [asked.only] if asked.only else ["ours", "baseline"]

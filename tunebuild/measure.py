@@ -47,11 +47,11 @@ class Measure:
     min_clock_steps: int = _constant(200, "no window is shorter than this many steps of the clock", low=1)
     round_slices: int = _constant(4, "windows that a row gets in a round", low=1)
     max_rounds: int = _constant(32, "a race ends after this many rounds at the latest", low=1)
-    control_slices: int = _constant(2, "windows of the fallback in a micro-round of many rows", low=1)
+    control_slices: int = _constant(3, "the most windows of the fallback in one micro-round", low=1)
     pool_rows: int = _constant(24, "rows that share one micro-round at most, beside the fallback", low=1)
-    williams_rows: int = _constant(6, "up to this many rows orders come from a Williams square", low=0)
+    williams_rows: int = _constant(4, "up to this many rows orders come from a Williams square", low=0)
     placements: int = _constant(8, "buffer placements that micro-rounds walk through", low=1)
-    budget_doses: float = _constant(30.0, "doses that any race may spend", low=1)
+    budget_doses: float = _constant(32.0, "doses that any race may spend", low=1)
     budget_doses_per_row: float = _constant(1.0, "doses added to the budget for every row", low=0)
 
     # The estimate.
@@ -72,9 +72,18 @@ class Measure:
 
     # Taking the seat.
     seat_z: float = _constant(2.5, "standard errors by which a leader over the bar ends a race", low=0)
-    late_z: float = _constant(1.0, "the same, once the budget or the rounds are spent", low=0)
+    tie_z: float = _constant(
+        2.0, "standard errors within which rows tied with the leader are told apart", low=0
+    )
+    tie_share: float = _constant(
+        0.5, "the part of the budget after which ties are left as they are", low=0, high=1
+    )
+    late_z: float = _constant(0.0, "the same, once the budget or the rounds are spent", low=0)
+    keep_z: float = _constant(0.0, "the same for an incumbent, which must clear the bar as well", low=0)
+    unseat_z: float = _constant(1.5, "late_z where the incumbent is the fallback", low=0)
 
     # Validation in a fresh process.
+    validate_slice_ms: float = _constant(5.0, "one window of a pair", low=0.05)
     validate_first_pairs: int = _constant(12, "pairs before the first look", low=6)
     validate_step_pairs: int = _constant(4, "pairs between looks", low=1)
     validate_max_pairs: int = _constant(48, "pairs after which the median decides", low=6)
@@ -90,6 +99,7 @@ class Measure:
     probe_windows: int = _constant(12, "windows of the fixed kernel per probe", low=3)
     probe_window_ms: float = _constant(20.0, "length of a probe window", low=0.1)
     probe_pairs: int = _constant(24, "A/A pairs per probe, one window of slice_ms each", low=6)
+    floor_doses: float = _constant(4.0, "doses of each copy whose ratio's spread is the A/A floor", low=0.1)
     note_cv_pct: float = _constant(2.0, "a raw cv above this is noted after one hot settle", low=0)
     ceiling_cv_pct: float = _constant(10.0, "a raw cv above this refuses the mint", low=0)
     settle_s: float = _constant(8.0, "hot spin before the single second probe", low=0)

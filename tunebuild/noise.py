@@ -93,9 +93,9 @@ def _spin(track: Track, rest_ns: float) -> Generator[MicroRound, Measured | None
 
 
 def aa_floor_pct(ratios: Sequence[float], measure: Measure) -> float:
-    """The robust spread of the ratio of two doses, in percent, from log ratios of single windows."""
-    per_dose = max(measure.dose_ms / measure.slice_ms, 1.0)
-    return 100 * robust_spread(ratios) / math.sqrt(per_dose)
+    """The robust spread of the ratio of `floor_doses` each, in percent, from log ratios of single windows."""
+    windows = max(measure.floor_doses * measure.dose_ms / measure.slice_ms, 1.0)
+    return 100 * robust_spread(ratios) / math.sqrt(windows)
 
 
 # --- what readings mean --------------------------------------------------------------------------

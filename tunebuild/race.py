@@ -38,7 +38,7 @@ def race(heat: Heat, measure: Measure, bar: Bar) -> Race:
         yield from lap(track, passes(track, number))
         if len(track.live) < 2:
             break
-        standing = stand(track)
+        standing = stand(track, standing)
         _leave(track, standing, to_log(bar.pct), number)
         decided = _is_decided(track, standing, to_log(bar.pct)) or not _afford(track, standing, number)
     return _seat(track, standing, bar, number)
@@ -63,12 +63,18 @@ class Standing:
         )
 
 
-def stand(track: Track) -> Standing:
-    """Fit each workload, and compare every row with the control."""
+def stand(track: Track, before: Standing | None = None) -> Standing:
+    """Fit each workload, from where the last round left it, and compare every row with the control."""
     m, control = track.measure, track.control
     fits = tuple(
-        two_way(blocks, huber_k=m.huber_k, floor=m.scale_floor_pct / 100, fine=m.block_slices)
-        for blocks in track.blocks
+        two_way(
+            blocks,
+            huber_k=m.huber_k,
+            floor=m.scale_floor_pct / 100,
+            fine=m.block_slices,
+            start=before.fits[index].effects if before is not None else None,
+        )
+        for index, blocks in enumerate(track.blocks)
     )
     total = math.fsum(weight for _, weight in track.heat.workloads)
     weights = tuple(weight / total for _, weight in track.heat.workloads)
@@ -149,7 +155,19 @@ def _is_decided(track: Track, standing: Standing, bar: float) -> bool:
         leaders = _leaders(track.heat, standing, racing).values()
         return all(standing.error(row, standing.control) <= fine for row in leaders)
     leader = max(racing, key=lambda row: standing.gains[row])
-    return standing.gains[leader] - track.measure.seat_z * standing.error(leader, standing.control) > bar
+    sure = standing.gains[leader] - track.measure.seat_z * standing.error(leader, standing.control) > bar
+    sitting, clear = track.heat.incumbent, clearing(track, standing, bar)
+    if sitting in racing:
+        return sure and sitting in clear
+    return sure and _tie_is_known(track, standing, clear, leader)
+
+
+def _tie_is_known(track: Track, standing: Standing, clear: Iterable[int], leader: int) -> bool:
+    """Can rows in the band be told from rows outside? Worth some of the budget, not all of it."""
+    if track.spent_ns > track.measure.tie_share * budget_ns(track):
+        return True
+    sharp = to_log(track.measure.take_band_pct)
+    return all(track.measure.tie_z * standing.error(row, leader) <= sharp for row in clear if row != leader)
 
 
 def _afford(track: Track, standing: Standing, number: int) -> bool:
@@ -198,28 +216,35 @@ def _seat(track: Track, standing: Standing | None, bar: Bar, number: int) -> Out
     best = max(clear, key=lambda row: standing.gains[row])
     band = to_log(track.measure.take_band_pct)
     tie = tuple(row for row in clear if standing.gains[best] - standing.gains[row] <= band)
-    winner, held_by = _break_tie(track, standing, clear, tie, best, to_log(bar.pct))
+    winner, held_by = _break_tie(track, standing, clear, tie, best)
     return _outcome(track, standing, winner, held_by, to_pct(standing.gains[winner]), bar, tie, number)
 
 
 def clearing(track: Track, standing: Standing, bar: float) -> list[int]:
     """Live rows that clear the bar themselves: by a little certainty even when the budget is spent."""
-    z = track.measure.late_z
     return [
         row
         for row in sorted(track.live - {standing.control})
-        if row in standing.gains and standing.gains[row] - z * standing.error(row, standing.control) > bar
+        if row in standing.gains
+        and standing.gains[row] - _late_z(track, row) * standing.error(row, standing.control) > bar
     ]
 
 
+def _late_z(track: Track, row: int) -> float:
+    """Narrow to take, wide to keep: whoever sits asks less of itself and more of the others."""
+    m, incumbent = track.measure, track.heat.incumbent
+    if row == incumbent:
+        return m.keep_z
+    return m.unseat_z if incumbent == track.control else m.late_z
+
+
 def _break_tie(
-    track: Track, standing: Standing, clear: list[int], tie: tuple[int, ...], best: int, bar: float
+    track: Track, standing: Standing, clear: list[int], tie: tuple[int, ...], best: int
 ) -> tuple[int, HeldBy]:
+    """An incumbent that clears the bar and was not shown to be outside its wide band keeps the seat."""
     incumbent = track.heat.incumbent
     if incumbent is not None and incumbent in clear:
-        behind = standing.gains[best] - standing.gains[incumbent]
-        if behind <= keep_band(track.measure, bar):
-            return incumbent, "incumbent"
+        return incumbent, "incumbent"
     return tie[0], "margin" if tie[0] == best else "tie"
 
 
@@ -234,7 +259,8 @@ def _outcome(
     number: int,
 ) -> Outcome:
     clear = clearing(track, standing, to_log(bar.pct)) if standing is not None and winner >= 0 else []
-    rows = tuple(_row_result(track, standing, row, row in clear) for row in range(len(track.heat.rows)))
+    seen = [[_by_row(block) for block in blocks] for blocks in track.blocks]
+    rows = tuple(_row_result(track, standing, seen, row, row in clear) for row in range(len(track.heat.rows)))
     rejected = tuple(track.rejected[row] for row in sorted(track.rejected))
     return Outcome(
         heat=track.heat,
@@ -252,25 +278,42 @@ def _outcome(
     )
 
 
-def _row_result(track: Track, standing: Standing | None, row: int, clears: bool) -> RowResult:
+Seen = list[list[dict[int, list[float]]]]  # per workload, per micro-round: log times by row
+
+
+def _by_row(block: list[tuple[int, float]]) -> dict[int, list[float]]:
+    times: dict[int, list[float]] = {}
+    for row, y in block:
+        times.setdefault(row, []).append(y)
+    return times
+
+
+def _row_result(track: Track, standing: Standing | None, seen: Seen, row: int, clears: bool) -> RowResult:
     heat, control = track.heat, track.control
-    seen = [[y for block in blocks for r, y in block if r == row] for blocks in track.blocks]
+    own = [[y for block in blocks if row in block for y in block[row]] for blocks in seen]
     left_round, left_why = track.left.get(row, (0, ""))
-    suffix, layout = heat.rows[row], heat.layouts[row] if heat.layouts else 0
-    med = tuple(math.exp(median(ys)) if ys else 0.0 for ys in seen)
-    best = tuple(math.exp(min(ys)) if ys else 0.0 for ys in seen)
-    slices = sum(map(len, seen))
-    blank = RowResult(suffix, slices, med, best, 0.0, 0.0, None, left_round, left_why, (), False, layout)
+    result = RowResult(
+        suffix=heat.rows[row],
+        slices=sum(map(len, own)),
+        med_ns=tuple(math.exp(median(ys)) if ys else 0.0 for ys in own),
+        best_ns=tuple(math.exp(min(ys)) if ys else 0.0 for ys in own),
+        gain_pct=0.0,
+        error_pct=0.0,
+        interval_pct=None,
+        left_round=left_round,
+        left_why=left_why,
+        layout=heat.layouts[row] if heat.layouts else 0,
+    )
     if standing is None or standing.control != control:
-        return blank
+        return result
     if any(r not in fit.effects for fit in standing.fits for r in (row, control)):
-        return blank
+        return result
     gains = [fit.effects[control] - fit.effects[row] for fit in standing.fits]
     gain = sum(w * g for w, g in zip(standing.weights, gains, strict=True))
     error = 0.0 if row == control else 100 * standing.error(row, control)
-    interval = None if row == control else sign_interval(paired(track, row, standing.weights))
+    interval = None if row == control else sign_interval(_paired(seen, row, control, standing.weights))
     return replace(
-        blank,
+        result,
         gain_pct=to_pct(gain),
         error_pct=error,
         interval_pct=None if interval is None else (to_pct(interval[0]), to_pct(interval[1])),
@@ -279,21 +322,18 @@ def _row_result(track: Track, standing: Standing | None, row: int, clears: bool)
     )
 
 
-def paired(track: Track, row: int, weights: tuple[float, ...]) -> list[float]:
+def _paired(seen: Seen, row: int, control: int, weights: tuple[float, ...]) -> list[float]:
     """Log gains of ``row`` over the control, one for every micro-round (of each workload) that has both."""
-    control = track.control
-    series: list[list[float]] = []
-    for blocks in track.blocks:
-        pairs = []
-        for block in blocks:
-            own = [y for r, y in block if r == row]
-            theirs = [y for r, y in block if r == control]
-            if own and theirs:
-                pairs.append(math.fsum(theirs) / len(theirs) - math.fsum(own) / len(own))
-        series.append(pairs)
-    return [
-        sum(w * d for w, d in zip(weights, together, strict=True)) for together in zip(*series, strict=False)
+    series = [
+        [_mean(block[control]) - _mean(block[row]) for block in blocks if row in block and control in block]
+        for blocks in seen
     ]
+    together = zip(*series, strict=False)
+    return [sum(w * gain for w, gain in zip(weights, gains, strict=True)) for gains in together]
+
+
+def _mean(values: list[float]) -> float:
+    return values[0] if len(values) == 1 else math.fsum(values) / len(values)
 
 
 # --- after the race ------------------------------------------------------------------------------

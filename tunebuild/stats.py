@@ -7,10 +7,11 @@ than the window it decides about.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
+from operator import mul
 
 MAD_TO_SIGMA = 1.4826  # of a normal distribution
 
@@ -22,6 +23,11 @@ def median(values: Sequence[float]) -> float:
         return 0.0
     middle, odd = divmod(len(ordered), 2)
     return ordered[middle] if odd else (ordered[middle - 1] + ordered[middle]) / 2
+
+
+def pseudo_median(values: Sequence[float]) -> float:
+    """The median of all pairwise means (Hodges and Lehmann): robust, and 1.2 times as sharp."""
+    return median([(a + b) / 2 for i, a in enumerate(values) for b in values[i:]])
 
 
 def cv_pct(values: Sequence[float]) -> float:
@@ -116,15 +122,21 @@ class Fit:
 Block = Sequence[tuple[int, float]]  # (row, log time) in the order of time
 
 
-def two_way(blocks: Sequence[Block], *, huber_k: float, floor: float, fine: int = 0) -> Fit:
+def two_way(
+    blocks: Sequence[Block],
+    *,
+    huber_k: float,
+    floor: float,
+    fine: int = 0,
+    start: Mapping[int, float] | None = None,
+) -> Fit:
     """Fit rows and blocks by Huber's weights about a pooled scale of at least ``floor``.
 
     A block is a micro-round: whatever is common to it cancels. With ``fine`` a second fit cuts every
     block into runs of about that many neighbours, which share a clock step where a whole micro-round may
-    not; the fit that knows the rows better is returned.
+    not; the fit that knows the rows better is returned. ``start`` may give the effects of an earlier fit.
     """
-    effects = _start(blocks)
-    coarse = _huber(blocks, [1.0] * len(blocks), effects, huber_k, floor)
+    coarse = _huber(blocks, [1.0] * len(blocks), _start(blocks, start or {}), huber_k, floor)
     runs, kept = _cut(blocks, fine) if fine else ([], [])
     if len(runs) <= len(blocks):
         return coarse
@@ -133,18 +145,20 @@ def two_way(blocks: Sequence[Block], *, huber_k: float, floor: float, fine: int 
     return finer if finer.spread**2 / mean_kept < coarse.spread**2 else coarse
 
 
-def _start(blocks: Sequence[Block]) -> dict[int, float]:
-    """Rows against the median of the first block that they share with known rows."""
-    gathered: dict[int, list[float]] = {}
-    known: dict[int, float] = {}
+def _start(blocks: Sequence[Block], known: Mapping[int, float]) -> dict[int, float]:
+    """A first guess: new rows against the median of what their first block has of known ones."""
+    start = dict(known)
+    fresh: dict[int, list[float]] = {}
     for block in blocks:
-        level = median([y - known.get(row, 0.0) for row, y in block if row in known or not known])
+        if all(row in known for row, _ in block):
+            continue
+        level = median([y - start[row] for row, y in block if row in start] or [y for _, y in block])
         for row, y in block:
-            gathered.setdefault(row, []).append(y - level)
-        for row, _ in block:
             if row not in known:
-                known[row] = gathered[row][0]
-    return {row: median(values) for row, values in gathered.items()}
+                fresh.setdefault(row, []).append(y - level)
+        for row, _ in block:
+            start.setdefault(row, fresh[row][0] if row in fresh else 0.0)
+    return start | {row: median(values) for row, values in fresh.items()}
 
 
 def _cut(blocks: Sequence[Block], size: int) -> tuple[list[Block], list[float]]:
@@ -161,7 +175,7 @@ def _cut(blocks: Sequence[Block], size: int) -> tuple[list[Block], list[float]]:
     return runs, kept
 
 
-_SWEEPS = 3  # more move no estimate by a tenth of its error
+_SWEEPS = 4  # more move no estimate by a tenth of its error
 
 
 def _huber(
@@ -171,50 +185,46 @@ def _huber(
     count = sum(map(len, blocks))
     freedom = max(count - len(blocks) - len(effects) + 1, 1)
     inflate = math.sqrt(count / freedom)
-    residuals: list[float] = []
-    scale = floor
+    residuals = [
+        y - level - effects[row] for block, level in zip(blocks, levels, strict=True) for row, y in block
+    ]
+    clip = huber_k * _scale(residuals, inflate, floor)
     for _ in range(_SWEEPS):
-        residuals = [
-            y - level - effects[row] for block, level in zip(blocks, levels, strict=True) for row, y in block
-        ]
-        scale = max(MAD_TO_SIGMA * median([abs(r) for r in residuals]) * inflate, floor)
-        _sweep(blocks, residuals, levels, effects, huber_k * scale)
+        residuals = _sweep(blocks, levels, effects, clip)
+        clip = huber_k * _scale(residuals, inflate, floor)
     windows, counts = dict.fromkeys(effects, 0), dict.fromkeys(effects, 0.0)
     for block, share in zip(blocks, kept, strict=True):
         for row, _ in block:
             windows[row] += 1
             counts[row] += share
-    return Fit(effects, windows, counts, max(_spread(residuals, huber_k * scale) * inflate, floor))
+    return Fit(effects, windows, counts, max(_spread(residuals, clip) * inflate, floor))
+
+
+def _scale(residuals: Sequence[float], inflate: float, floor: float) -> float:
+    return max(MAD_TO_SIGMA * median([abs(r) for r in residuals]) * inflate, floor)
 
 
 def _sweep(
-    blocks: Sequence[Block],
-    residuals: list[float],
-    levels: list[float],
-    effects: dict[int, float],
-    clip: float,
-) -> None:
-    """One pass: rows, then levels, each to the weighted mean of what the other leaves."""
+    blocks: Sequence[Block], levels: list[float], effects: dict[int, float], clip: float
+) -> list[float]:
+    """Move each level, then each row, to the weighted mean of what the other leaves; return the residuals."""
     sums = dict.fromkeys(effects, 0.0)
     weights = dict.fromkeys(effects, 0.0)
-    window = iter(residuals)
-    weighed: list[list[float]] = []
-    for block in blocks:
-        block_weights = []
-        for (row, _), r in zip(block, window, strict=False):
-            w = 1.0 if -clip <= r <= clip else clip / abs(r)
-            sums[row] += w * r
+    residuals: list[float] = []
+    for index, block in enumerate(blocks):
+        level = levels[index]
+        here = [y - effects[row] - level for row, y in block]
+        weighed = [1.0 if -clip <= r <= clip else clip / abs(r) for r in here]
+        step = sum(map(mul, weighed, here)) / sum(weighed)
+        levels[index] = level + step
+        for (row, _), r, w in zip(block, here, weighed, strict=True):
+            sums[row] += w * (r - step)
             weights[row] += w
-            block_weights.append(w)
-        weighed.append(block_weights)
+        residuals += here
     for row, weight in weights.items():
         if weight > 0:
             effects[row] += sums[row] / weight
-    for index, (block, block_weights) in enumerate(zip(blocks, weighed, strict=True)):
-        total = sum(block_weights)
-        levels[index] = (
-            sum(w * (y - effects[row]) for (row, y), w in zip(block, block_weights, strict=True)) / total
-        )
+    return residuals
 
 
 def _spread(residuals: Sequence[float], clip: float) -> float:

@@ -16,7 +16,7 @@ from tunebuild.heat import Bar, Heat, Outcome, Step
 from tunebuild.measure import Measure
 from tunebuild.model import Disturbed, Measured, MicroRound, Slice
 from tunebuild.race import demoted, to_log, to_pct
-from tunebuild.stats import median, sign_interval, sign_limit, two_modes
+from tunebuild.stats import median, pseudo_median, sign_interval, sign_limit, two_modes
 from tunebuild.windows import Track, log_times, size_up
 
 
@@ -41,6 +41,7 @@ Validating = Generator[MicroRound | Step, Measured | None, Validation]
 def validate(outcome: Outcome, measure: Measure, bar: Bar, seed: int) -> Validating:
     """Judge the winner of ``outcome``, which must not be its control, by windows asked for here."""
     heat = replace(outcome.heat, seed=seed)
+    measure = replace(measure, slice_ms=measure.validate_slice_ms)
     track = Track(heat, measure, random.Random(seed), live={outcome.winner, outcome.control})
     yield from size_up(track)
     pairs: list[float] = []
@@ -122,7 +123,7 @@ def _judge(
     winner_logs: list[float],
 ) -> Validation:
     over = sum(pair > bar for pair in pairs)
-    middle = median(pairs)
+    middle = pseudo_median(pairs)
     split = len(pairs) >= measure.split_min_pairs and _is_split(pairs, measure)
     before = outcome.rows[outcome.winner].med_ns
     drift = (
@@ -162,7 +163,7 @@ def _why_demote(
     over, limit = sum(pair > bar for pair in pairs), sign_limit(len(pairs), measure.validate_alpha)
     if len(pairs) - over >= limit:
         return f"only {over} of {len(pairs)} pairs clear the bar"
-    if over < limit and median(pairs) <= bar:
+    if over < limit and pseudo_median(pairs) <= bar:
         return f"the median of {len(pairs)} pairs does not clear the bar"
     for (name, _), series in zip(outcome.heat.workloads, lost, strict=True):
         if median(series) > bar:

@@ -169,15 +169,18 @@ def _micro_round(track: Track, workload: int, pool: list[int]) -> Lap:
 
 
 def _order(track: Track, rows: list[int]) -> Sequence[int]:
+    """All ``rows`` once and the control about as often as the square root of their number.
+
+    That is where a difference from one common control is known best for the time spent.
+    """
     control, m = track.control, track.measure
     if len(rows) + 1 <= m.williams_rows:
         return _williams_next(track, tuple(sorted([*rows, control])))
-    shares = m.control_slices if len(rows) >= 2 * m.control_slices else 1
+    shares = max(1, min(round(math.sqrt(len(rows))), m.control_slices))
     order: list[int] = []
-    for part in _pools(rows, -(-len(rows) // shares)):  # the control once in every part, never next to itself
-        part.insert(track.rng.randrange(len(part)) if order else track.rng.randrange(len(part) + 1), control)
-        if order and order[-1] == control == part[0]:
-            part[0], part[1] = part[1], part[0]
+    for share in range(shares):  # the control once in every part, never next to itself
+        part = rows[len(rows) * share // shares : len(rows) * (share + 1) // shares]
+        part.insert(track.rng.randint(1 if order and order[-1] == control else 0, len(part)), control)
         order += part
     return order
 

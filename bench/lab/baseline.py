@@ -30,7 +30,7 @@ class Decision:
 
 def mint(machine: Machine, seed: int, incumbent: int | None) -> Decision:
     """Probe, race, validate, probe again: one family, one placement of its buffers for all of it."""
-    rng = random.Random(seed)
+    rng = random.Random(f"mint {seed}")
     box = SimulatedBench(machine, seed)
     placement = rng.randrange(8)
     floor = _probe(box)

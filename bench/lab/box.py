@@ -63,8 +63,8 @@ class SimulatedBench:
     env: Env | None = field(init=False)
 
     def __post_init__(self) -> None:
-        self.rng = random.Random(self.seed)
-        self.env = make_env(self.machine.weather.envs, random.Random(self.seed + 1))
+        self.rng = random.Random(f"windows {self.seed}")
+        self.env = make_env(self.machine.weather.envs, random.Random(f"weather {self.seed}"))
 
     def run(self, micro_round: MicroRound) -> Measured:
         """Serve the slices after a lead-in of a tenth of the first one's calls."""

@@ -23,7 +23,7 @@ class Minted:
 
 def mint(machine: Machine, seed: int, incumbent: int | None, measure: Measure) -> Minted:
     """Probe, race, validate in fresh windows, probe again; the ceiling is overridden."""
-    rng = random.Random(seed)
+    rng = random.Random(f"mint {seed}")
     box = SimulatedBench(machine, seed)
     probing = ProbeBench(box)
     threshold = noise.threshold_pct(measure)
