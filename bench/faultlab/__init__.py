@@ -1,0 +1,1 @@
+"""Faults that are really produced: one function a row of docs/reliability.md."""
