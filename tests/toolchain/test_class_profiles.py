@@ -178,3 +178,28 @@ def test_records_name_this_box(project: Path) -> None:
     (one,) = evidence.records((project / "fleet.tune.json",))
     assert isinstance(one.found, Document) and one.signed
     assert one.found.box == host.box().identity
+
+
+@pytest.mark.skipif(shutil.which("aarch64-linux-gnu-gcc") is None, reason="needs gcc-aarch64-linux-gnu")
+@pytest.mark.skipif(host.box().arch != "x86_64", reason="crosses from x86-64")
+def test_box_of_another_architecture_is_compared_through_a_cross_toolchain(project: Path) -> None:
+    toml = project / "tune.toml"
+    arm: dict[str, Json] = {
+        "box": "linux|aarch64||6.1|Neoverse-N1",
+        "platform": "linux",
+        "arch": "aarch64",
+        "features": "neon;dotprod;lse",
+        "features_known": 50,
+    }
+    path = project / "arm.tune.json"
+    path.write_bytes(render(replace(sidecar(project), provenance=arm)))
+    found = classflows.fleet_status(project, "", (path,))
+    reasons = {one.key: one.reason for one in found.covers if one.cpu_class == "arm-neon"}
+    assert "no toolchain here builds for aarch64" in reasons["str_count"]
+    cross = '[toolchain.arm]\ncc = "aarch64-linux-gnu-gcc"\ntarget = "aarch64"\n\n[scope.vec]'
+    toml.write_text(toml.read_text().replace("[scope.vec]", cross))
+    crossed = generate.generate(project, target="arm").built
+    path.write_bytes(render(replace(sidecar(project), provenance=arm, built=dict(crossed))))
+    found = classflows.fleet_status(project, "", (path,))
+    states = {one.key: one.state for one in found.covers if one.cpu_class == "arm-neon"}
+    assert states["str_count"] == states["vec_add"] == "measured"
