@@ -217,8 +217,6 @@ def _app(name: str, table: AppTable, root: Joined, scopes: tuple[Scope, ...]) ->
 
 
 def _policy(table: AppTable, path: KeyPath, notes: Notes) -> Policy | None:
-    if table.policy == "reference":
-        notes.add(path, "`reference` cannot be declared", "set TUNEBUILD_POLICY=reference for one process")
     if table.policy is not None and table.kind != "exe":
         notes.add(path, f"a {table.kind} app has no policy", "remove it: policy acts on exe apps")
     if table.policy is None and table.kind == "exe":

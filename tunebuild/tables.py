@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field
 from typing import Any, Literal
 
-from tunebuild.model import Policy, Value
+from tunebuild.model import Value
 
 Strings = tuple[str, ...]
 Text = str | tuple[str, ...]  # one string, or an array of them
@@ -131,7 +131,7 @@ class AppTable:
     libs: Strings = key("Flags of the link line.", ())
     include: Strings = key("Folders of C headers, relative to this file.", ())
     scopes: Strings = key("The scopes whose families it carries. Default: all.", ())
-    policy: Policy | None = key(
+    policy: Literal["fallback", "warn", "error", "auto", "restart"] | None = key(
         "What an untuned start does; `exe` only. Undeclared: `auto`, and `fallback` at `-O0`.", None
     )
     guard: Literal["auto", "manual"] = key("`manual` leaves the call of the guard to the author.", "auto")

@@ -102,7 +102,8 @@ def test_expression_without_a_value_says_why(text: str, names: dict[str, Value],
 
 
 HOSTILE = [
-    "(" * 900 + "1" + ")" * 900, "-" * 1900 + "1", "1" + "+1" * 999, "not " * 400 + "1", "1" * 100_000, "a" * 3000,
+    "(" * 900 + "1" + ")" * 900, "-" * 1900 + "1", "1" + "+1" * 999, "not " * 400 + "1",
+    "1" * 100_000, "a" * 3000,
 ]  # fmt: skip
 
 

@@ -449,7 +449,9 @@ def test_registry_of_a_family_cannot_be_a_family(tmp_path: Path) -> None:
 def test_reference_cannot_be_a_declared_policy(tmp_path: Path) -> None:
     (tmp_path / "m.c").write_text("")
     text = BASE + '[app.x]\nsources = ["m.c"]\npolicy = "reference"\n'
-    assert "cannot be declared" in one_mistake(tmp_path, text).what
+    mistake = one_mistake(tmp_path, text)
+    assert (mistake.key, mistake.what) == ("app.x.policy", "`reference` is none of its words")
+    assert mistake.fix == "write one of fallback, warn, error, auto, restart"
 
 
 def test_link_that_leads_out_of_the_project_is_refused(tmp_path: Path) -> None:

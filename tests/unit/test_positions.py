@@ -51,10 +51,9 @@ def key_at(text: str, offset: int) -> str:
     for end in range(1, len(rest) + 1):
         if rest[end : end + 1] in ("", " ", ".", "=", "]", "\t"):
             try:
-                (key,) = tomllib.loads(f"{rest[:end]} = 1")
+                return str(next(iter(tomllib.loads(f"{rest[:end]} = 1"))))
             except tomllib.TOMLDecodeError:
                 continue
-            return key
     raise AssertionError(rest)
 
 
@@ -108,9 +107,9 @@ def values(draw: Any, depth: int = 0) -> str:
     kind = draw(st.integers(0, 3 if depth < 3 else 1))
     if kind < 2:
         return str(draw(SCALARS))
-    inner = [draw(values(depth + 1)) for _ in range(draw(st.integers(0, 3)))]
+    inner: list[str] = [draw(values(depth + 1)) for _ in range(draw(st.integers(0, 3)))]
     if kind == 2:
-        gap = draw(st.sampled_from([" ", "", "\n  # note ]\n  "]))
+        gap: str = draw(st.sampled_from([" ", "", "\n  # note ]\n  "]))
         return f"[{gap}" + f",{gap}".join(inner) + ("," if inner and draw(st.booleans()) else "") + f"{gap}]"
     names = draw(st.lists(KEYS, min_size=len(inner), max_size=len(inner), unique=True))
     return (
@@ -180,7 +179,7 @@ class Steps(str):
 
     looks = 0
 
-    def startswith(self, *args: Any) -> bool:  # type: ignore[override]
+    def startswith(self, *args: Any) -> bool:
         Steps.looks += 1
         return super().startswith(*args)
 
