@@ -15,7 +15,12 @@ PREFIX = "@tune"
 KINDS = ("plan", "begin", "step", "end", "abort")
 Verbosity = Literal["silent", "normal", "verbose"]
 VERBOSITIES: tuple[Verbosity, ...] = ("silent", "normal", "verbose")
-EndVerdict = Literal["holds", "beats", "rejected", "skipped"]
+END_VERDICTS = ("holds", "beats", "rejected", "skipped")
+
+
+def verbosity(word: str) -> Verbosity:
+    """The verbosity called ``word``; normal for any other word."""
+    return next((each for each in VERBOSITIES if each == word), "normal")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +59,10 @@ def step(i: int, phase: str, live: int) -> str:
     return _line("step", i=i, phase=phase, live=live)
 
 
-def end(name: str, winner: str, verdict: EndVerdict, ms: int) -> str:
-    """A family is done: its winner ("" where nothing passed) and wall milliseconds since its begin."""
+def end(name: str, winner: str, verdict: str, ms: int) -> str:
+    """A family is done: winner ("" where nothing passed), one of `END_VERDICTS`, wall ms since its begin."""
+    if verdict not in END_VERDICTS:
+        raise ValueError(f"@tune end: verdict={verdict!r}; write one of {', '.join(END_VERDICTS)}")
     return _line("end", name=name, winner=winner, verdict=verdict, ms=ms)
 
 
@@ -172,7 +179,7 @@ class Relay:
         if not self._isatty:
             self._write(text if text.endswith("\n") else text + "\n")
         elif self._verbosity == "normal" and event.kind == "abort":
-            self._wipe()
+            self.wipe()
             self._write(text.rstrip("\n") + "\n")
         elif self._verbosity == "normal" and self.display.active:
             self._draw()
@@ -188,7 +195,7 @@ class Relay:
         """What must be seen at every verbosity but silent; the display goes on below it."""
         if self._verbosity == "silent":
             return
-        self._wipe()
+        self.wipe()
         self._write(text if text.endswith("\n") else text + "\n")
 
     def finish(self) -> None:
@@ -204,7 +211,8 @@ class Relay:
         self._write(f"\r{text.ljust(width)}\r")
         self._drawn = True
 
-    def _wipe(self) -> None:
+    def wipe(self) -> None:
+        """Take the line away, to be drawn again by the next event."""
         if self._drawn:
             self._write("\r" + " " * max(self._width() - 1, 1) + "\r")
         self._drawn = False
