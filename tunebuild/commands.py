@@ -283,6 +283,16 @@ def _run(options: argparse.Namespace) -> int:
     )
 
 
+def _release(options: argparse.Namespace) -> int:
+    from tunebuild import commands_rail
+
+    document, text = commands_rail.release(
+        options.root, options.app, quick=options.quick, output=options.output, say=_say
+    )
+    _answer(options, document, text)
+    return 0
+
+
 def _test(options: argparse.Namespace) -> int:
     from tunebuild import flows, testreport
 
@@ -321,10 +331,19 @@ def _mint(options: argparse.Namespace) -> int:
         wanted = mint.demanded(generated, generated.app(options.app), asked)
         _answer(options, {"seats": [seat.key for seat in wanted]}, "\n".join(seat.key for seat in wanted))
         return 0
-    word = "silent" if options.quiet else "verbose" if options.verbose else os.environ.get("TUNEBUILD_VERBOSITY", "")
+    word = (
+        "silent"
+        if options.quiet
+        else "verbose"
+        if options.verbose
+        else os.environ.get("TUNEBUILD_VERBOSITY", "")
+    )
     with display.display(word) as shown:
         finished = mintrecord.run(options.root, asked, shown, shown.build_line)
-    text = [*finished.diff, report.status_text(finished.status.stamps, finished.status.states, colour=_colour())]
+    text = [
+        *finished.diff,
+        report.status_text(finished.status.stamps, finished.status.states, colour=_colour()),
+    ]
     empty = finished.minted.empty_seats
     document = report.status_json(finished.status.stamps, finished.status.states)
     _answer(options, document, "\n".join(text).rstrip("\n"))

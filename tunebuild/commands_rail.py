@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tunebuild import policy, rail
+from tunebuild.document import Json
 
 Say = Callable[[str], None]
 
@@ -27,3 +28,22 @@ def run(
     if prepare:
         return rail.prepared_code(rail.prepare(root, app, forced=tune, only=only, say=say))
     return rail.run(root, app, arguments, forced=tune, only=only, verbosity=verbosity, say=say)
+
+
+def release(root: Path, app: str, *, quick: bool, output: str, say: Say) -> tuple[dict[str, Json], str]:
+    """`release [--quick] [-o DIR]`: (JSON document, text)."""
+    from dataclasses import asdict
+
+    from tunebuild import releaseflows
+
+    done = releaseflows.make(root, app, quick=quick, output=output, say=say)
+    document: dict[str, Json] = {
+        "app": done.app,
+        "folder": str(done.folder),
+        "files": list(done.files),
+        "scopes": [asdict(plan) for plan in done.plans],
+        "checks": [asdict(check) for check in done.checks],
+        "provenance": done.provenance,
+    }
+    listed = "\n".join(f"  {file}" for file in done.files)
+    return document, f"released {done.app} in {done.folder}\n{listed}\nprovenance: {done.provenance}"

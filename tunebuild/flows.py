@@ -69,11 +69,13 @@ def build(
     frozen: bool = False,
     released: bool = False,
     explain: bool = False,
+    then: Callable[[Generated], None] = lambda generated: None,
     say: Say,
 ) -> Built:
     """tune.toml -> C -> ninja -> artifacts. ``app`` "" builds all apps.
 
-    ``released``: stamped artifacts without a rail, as a bundle ships them.
+    ``released``: stamped artifacts without a rail, as a bundle ships them. ``then`` takes a normal build's
+    artifacts away before another build may change them.
 
     :raises Refused: for an untuned scope of an app whose policy forbids it.
     :raises WorkFailed: when a compile or a link fails, with the tool's words.
@@ -92,6 +94,7 @@ def build(
             generate.emit_all(generated)
             target = f"app_{codegen.identifier(generated.app(app).name)}" if app else "normal"
             ran = front.must(front.run(generated, (target,), explain=explain, say=say), "the build")
+            then(generated)
             built = Built(generated, (ran,))
         _remember(built.generated, mode if not (app or released) else "", frozen)
     return built
@@ -205,7 +208,9 @@ def status(root: Path, app: str = "") -> Status:
 
 def status_of(generated: Generated, app: App) -> Status:
     seats = tuple(
-        stamp for stamp in generated.stamps[app.name].seats if stamp.family in _families(generated.manifest, app)
+        stamp
+        for stamp in generated.stamps[app.name].seats
+        if stamp.family in _families(generated.manifest, app)
     )
     stamps = replace(generated.stamps[app.name], seats=seats)
     return Status(stamps, scope_states(generated, app), gates.ungated(generated, stamps))
@@ -257,7 +262,9 @@ def unknown_family(manifest: Manifest, name: str) -> UsageError:
     known += [family.name for family in manifest.families if family.name not in known]
     near = difflib.get_close_matches(name, known, 1)
     listed = ", ".join(known[:12]) + (f" and {len(known) - 12} more" if len(known) > 12 else "")
-    return UsageError(f"there is no family {name}", fix=f"did you mean {near[0]}?" if near else f"there are: {listed}")
+    return UsageError(
+        f"there is no family {name}", fix=f"did you mean {near[0]}?" if near else f"there are: {listed}"
+    )
 
 
 def explain(root: Path, row: str) -> dict[str, str]:

@@ -183,10 +183,14 @@ def _tune(
         command += ["--only", ",".join(f"={key}" for key in keys)]
     quiet = {"silent": ["--quiet"], "verbose": ["--verbose"]}
     command += quiet.get(environ.get("TUNEBUILD_VERBOSITY", ""), [])
-    own = {name: value for name, value in environ.items() if name not in _NOT_FOR_TUNERS}
     if environ.get("TUNEBUILD_VERBOSITY") == "verbose":
         say("tunebuild: " + " ".join(command))
-    return relayed(command, own)
+    return relayed(command, tuner_environment(environ))
+
+
+def tuner_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """A tuner gets the user's environment, but no word about policy, filter or relaunch: those were heard."""
+    return {name: value for name, value in environ.items() if name not in _NOT_FOR_TUNERS}
 
 
 def relayed(command: list[str], environ: Mapping[str, str]) -> int:
