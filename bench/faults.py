@@ -17,11 +17,17 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from faultlab import crash
+from faultlab import crash, damage, sharing
 from faultlab.common import Result
 
 ROWS: Mapping[int, Callable[[bool], Result]] = {
     1: crash.killed_anywhere,
+    4: damage.torn,
+    8: sharing.concurrent,
+    9: sharing.dead_holder,
+    20: damage.foreign,
+    23: damage.hostile,
+    29: damage.versions,
     30: crash.power_lost,
 }
 

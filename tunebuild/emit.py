@@ -18,6 +18,7 @@ from pathlib import Path
 from tunebuild.errors import WorkFailed
 
 STALE_TEMPORARY_S = 3600.0
+PATIENCE_S = 1.0
 
 
 def write_if_changed(path: Path, text: str) -> bool:
@@ -35,7 +36,7 @@ def write_if_changed(path: Path, text: str) -> bool:
 
 
 def write_durable(path: Path, data: bytes, mode: int = 0o644) -> None:
-    """Replace ``path`` (or what a symlink there points to) whole, or raise `WorkFailed` and leave it alone."""
+    """Replace ``path`` (or what a symlink there points to) whole, or raise `WorkFailed` and leave it be."""
     target = Path(os.path.realpath(path))
     temporary = ""
     try:
@@ -78,6 +79,21 @@ def sweep_temporaries(folder: Path, older_than_s: float = STALE_TEMPORARY_S) -> 
     return gone
 
 
+def _taken_soon(handle: int) -> bool:
+    """Take the lock within `PATIENCE_S`: most holders only write one file, and need no word."""
+    import fcntl
+
+    until = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except OSError:
+            if time.monotonic() > until:
+                return False
+            time.sleep(0.005)
+
+
 @contextlib.contextmanager
 def locked(path: Path, *, wait_message: str = "") -> Iterator[None]:
     """Hold the advisory lock of ``path`` (a `.lock` file beside it). Says who holds it when it must wait."""
@@ -94,9 +110,7 @@ def locked(path: Path, *, wait_message: str = "") -> Iterator[None]:
             f"cannot lock {path}: {error.strerror or error}", fix=f"make {lock.parent} writable"
         ) from error
     try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        if not _taken_soon(handle):
             holder = os.pread(handle, 64, 0).decode(errors="replace").strip() or "another process"
             if wait_message:
                 print(f"tunebuild: {wait_message} (held by process {holder})", file=sys.stderr, flush=True)
