@@ -42,7 +42,10 @@ def _guarded(words: list[str]) -> int:
         print("tunebuild: interrupted; nothing more was written", file=sys.stderr)
         return 128 + signal.SIGINT
     except _Terminated as ended:
-        print(f"tunebuild: ended by {signal.Signals(ended.number).name}; nothing more was written", file=sys.stderr)
+        print(
+            f"tunebuild: ended by {signal.Signals(ended.number).name}; nothing more was written",
+            file=sys.stderr,
+        )
         return 128 + ended.number
     except BrokenPipeError:
         # The reader went away (`| head`): no words, and no second complaint at interpreter exit.

@@ -19,9 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tunebuild import expressions
-from tunebuild.model import REFERENCE, App, Call, Family, Function, Manifest, Parameter, Row, Stamps
+from tunebuild.model import REFERENCE, App, Call, Declined, Family, Function, Manifest, Parameter, Row, Stamps
 from tunebuild.plan import Plan, PlannedFamily, PlannedFunction, functions_of
-from tunebuild.render import Declined
 
 GENERATED = "generated"
 RUNTIME_HEADERS = ("tunebuild.h", "tb_loop.h", "tb_driver.h")
@@ -141,7 +140,9 @@ def reference_sources(plan: Plan) -> dict[str, str]:
     files: dict[str, str] = {}
     for planned in plan.families:
         for function in planned.functions:
-            files |= _reference_file(plan.manifest, planned.family, function.name, function.reference, REFERENCE)
+            files |= _reference_file(
+                plan.manifest, planned.family, function.name, function.reference, REFERENCE
+            )
         if planned.family.oracle:
             files |= _reference_file(
                 plan.manifest, planned.family, planned.family.name, planned.family.oracle, "oracle"
@@ -178,9 +179,7 @@ def constants_headers(manifest: Manifest) -> dict[str, str]:
 
 def app_families(manifest: Manifest, app: App) -> tuple[Family, ...]:
     """The families stamped into ``app``: those of its scopes, and those in no scope at all."""
-    elsewhere = {
-        name for scope in manifest.scopes if scope.name not in app.scopes for name in scope.families
-    }
+    elsewhere = {name for scope in manifest.scopes if scope.name not in app.scopes for name in scope.families}
     return tuple(family for family in manifest.families if family.name not in elsewhere)
 
 
@@ -201,8 +200,7 @@ def header(manifest: Manifest, app: App) -> str:
     for family in families:
         for function in functions_of(family):
             parts.append(
-                f"{function.function.text};\n"
-                f"const tb_variant *{function.name}_variants(size_t *count);\n"
+                f"{function.function.text};\nconst tb_variant *{function.name}_variants(size_t *count);\n"
             )
     return f"""\
 /* {app.name}: the tuned functions. Their winners are data; callers do not change. */
@@ -282,9 +280,7 @@ def _argument_list(
     return ", ".join(parts)
 
 
-def _driver(
-    planned: PlannedFamily, function: PlannedFunction, prototypes: Mapping[str, Function]
-) -> str:
+def _driver(planned: PlannedFamily, function: PlannedFunction, prototypes: Mapping[str, Function]) -> str:
     """The worker's driver of one function: thunks that know its C prototype."""
     name, own = function.name, function.function
     buffers, scalars = buffers_of(function), scalars_of(function)
@@ -342,15 +338,17 @@ def _prepare_call(
     return f"{prepared.function}({listed});"
 
 
-def tune_source(plan: Plan, planned: PlannedFamily, suffixes: tuple[str, ...], support: Mapping[str, Function]) -> str:
+def tune_source(
+    plan: Plan, planned: PlannedFamily, suffixes: tuple[str, ...], support: Mapping[str, Function]
+) -> str:
     """One family's part of the tune binary: base functions, registries and drivers over ``suffixes``.
 
     ``support``: the prototypes of the support functions that `prepare` may call.
     """
     family = planned.family
-    prototypes = {
-        other.name: other.function for each in plan.families for other in each.functions
-    } | dict(support)
+    prototypes = {other.name: other.function for each in plan.families for other in each.functions} | dict(
+        support
+    )
     text = (
         f"/* {family.name} in the tune binary: base functions on the reference body, every row, the driver. */\n"
         f'#include "tb_driver.h"\n{_constants_include(plan.manifest, family)}'
@@ -444,10 +442,7 @@ def entry_source(plan: Plan, planned: PlannedFamily, stamps: Stamps) -> str:
         f'#include "tunebuild.h"\n{_constants_include(plan.manifest, family)}'
     )
     for function in planned.functions:
-        seats = [
-            (when, symbol(function.name, suffix))
-            for when, suffix in function_suffix(function, stamps)
-        ]
+        seats = [(when, symbol(function.name, suffix)) for when, suffix in function_suffix(function, stamps)]
         for target in dict.fromkeys(target for _, target in seats):
             text += f"{with_symbol(function.function, target)};\n"
         text += f"\nTB_EXPORT {function.function.text};\nTB_EXPORT {function.function.text}\n{{\n"

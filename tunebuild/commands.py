@@ -325,7 +325,7 @@ def _mint(options: argparse.Namespace) -> int:
         record=Path(options.record).absolute() if options.record else None,
     )
     if options.dry_run:
-        from tunebuild import flows, generate
+        from tunebuild import generate
 
         generated = generate.generate(options.root)
         wanted = mint.demanded(generated, generated.app(options.app), asked)

@@ -1,8 +1,4 @@
-"""A mint's progress as a person or a supervisor sees it: `@tune` events through the relay's rules.
-
-On a terminal one line is drawn on standard output; in a pipe the events themselves go there. Notes and the
-compiler's words go to standard error, which a supervisor may drop.
-"""
+"""A mint's progress on standard output: events for supervisors, one line on a terminal, chatter by verbosity."""
 
 from __future__ import annotations
 
@@ -15,17 +11,11 @@ from tunebuild import progress
 from tunebuild.progress import Relay
 
 
-class Display:
-    """Says a mint's events. ``verbosity`` is one of `progress.VERBOSITIES`; "" is normal."""
+class Shown:
+    """The `mint.Progress` of the command line: each event is emitted and relayed by the rules for both."""
 
-    def __init__(self, verbosity: str) -> None:
-        self._verbosity = progress.verbosity(verbosity)
-        self._relay = Relay(
-            sys.stdout,
-            isatty=sys.stdout.isatty(),
-            verbosity=self._verbosity,
-            columns=lambda: shutil.get_terminal_size().columns,
-        )
+    def __init__(self, relay: Relay, verbosity: progress.Verbosity) -> None:
+        self._relay, self._verbosity = relay, verbosity
 
     def plan(self, scope: str, total: int) -> None:
         self._relay.feed(progress.plan(scope, total))
@@ -43,30 +33,24 @@ class Display:
         self._relay.feed(progress.abort(reason, at))
 
     def note(self, text: str) -> None:
-        """What must be seen unless silent; the line goes on below it."""
-        if self._verbosity != "silent":
-            self._relay.wipe()
-            print(f"tunebuild: {text}", file=sys.stderr, flush=True)
+        self._relay.note(f"tunebuild: {text}")
 
     def detail(self, text: str) -> None:
-        """The tuner's own chatter."""
-        if self._verbosity == "verbose":
-            self.note(text)
+        self._relay.detail(f"tunebuild: {text}")
 
     def build_line(self, line: str) -> None:
-        """A line of the build before the race."""
+        """What ninja or a tuner says: on standard error, so that standard output stays readable by programs."""
         if self._verbosity != "silent":
+            self._relay.wipe()
             print(line, file=sys.stderr, flush=True)
-
-    def finish(self) -> None:
-        self._relay.finish()
 
 
 @contextlib.contextmanager
-def display(verbosity: str) -> Iterator[Display]:
-    """A display that leaves its last line standing, whatever happens."""
-    shown = Display(verbosity)
+def display(word: str) -> Iterator[Shown]:
+    """``word``: silent, normal or verbose; anything else is normal."""
+    verbosity = progress.verbosity(word)
+    relay = Relay(sys.stdout, verbosity=verbosity, columns=lambda: shutil.get_terminal_size().columns)
     try:
-        yield shown
+        yield Shown(relay, verbosity)
     finally:
-        shown.finish()
+        relay.finish()

@@ -13,7 +13,6 @@ from pathlib import Path
 
 from tunebuild import (
     artifact,
-    artifact,
     calls,
     codegen,
     emit,

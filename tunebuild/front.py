@@ -300,7 +300,9 @@ def _ninja(
         code = process.wait()
     return code, tuple(
         # The first line repeats the command, which the report gives on its own.
-        Failure(output, "\n".join(words[1:])[:MAX_WORDS]) for output, words in failures if output
+        Failure(output, "\n".join(words[1:])[:MAX_WORDS])
+        for output, words in failures
+        if output
     )
 
 

@@ -42,7 +42,9 @@ def remember(generated: Generated, passed: Iterable[Cell]) -> None:
     root = generated.root
     with emit.locked(root / GATED):
         known = _read(root)
-        known |= {codegen.symbol(*cell): f"{generated.box.identity}|{_objects(generated, cell)}" for cell in passed}
+        known |= {
+            codegen.symbol(*cell): f"{generated.box.identity}|{_objects(generated, cell)}" for cell in passed
+        }
         emit.write_if_changed(root / GATED, json.dumps(known, sort_keys=True, indent=1))
 
 

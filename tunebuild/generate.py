@@ -41,6 +41,7 @@ from tunebuild.model import (
     REFERENCE,
     App,
     Box,
+    Declined,
     Family,
     Function,
     Manifest,
@@ -119,10 +120,14 @@ def find_tools(manifest: Manifest, target: str = "") -> Tools:
     memo = manifest.project.root / MEMO_TOOLCHAINS
     compilers: dict[tuple[str, str], toolchain.Compiler | toolchain.Absent] = {}
     for project in dict.fromkeys(family.project for family in manifest.families):
-        used = {row.toolchain for family in manifest.families if family.project == project for row in family.rows}
+        used = {
+            row.toolchain for family in manifest.families if family.project == project for row in family.rows
+        }
         declared = {each.name: each for each in project.toolchains}
         if target:
-            chosen = declared.get(target) or {each.name: each for each in manifest.project.toolchains}.get(target)
+            chosen = declared.get(target) or {each.name: each for each in manifest.project.toolchains}.get(
+                target
+            )
             if chosen is None:
                 raise UsageError(f"there is no [toolchain.{target}] in {project.file}")
             default = chosen
@@ -178,7 +183,7 @@ def _render(planned: Plan) -> tuple[dict[str, str], dict[Cell, str], tuple[Mista
     for each in planned.families:
         family = each.family
         for row in each.built:
-            texts: dict[str, str | render.Declined] = {}
+            texts: dict[str, str | Declined] = {}
             for function in each.functions:
                 name = codegen.symbol(function.name, row.suffix)
                 if function.template is None:
@@ -191,12 +196,12 @@ def _render(planned: Plan) -> tuple[dict[str, str], dict[Cell, str], tuple[Mista
                     mistakes.append(text)
                 else:
                     texts[function.name] = text
-            reason = next((text.why for text in texts.values() if isinstance(text, render.Declined)), None)
+            reason = next((text.why for text in texts.values() if isinstance(text, Declined)), None)
             if reason is not None:  # one decline is the whole row's: companions go in lockstep
                 declined[family.name, row.suffix] = reason
             for function in each.functions:
                 if function.name in texts:
-                    text = texts[function.name] if reason is None else render.Declined(reason)
+                    text = texts[function.name] if reason is None else Declined(reason)
                     source = codegen.row_source(planned, function, row, text)
                     files[source.path] = source.text
         if len(mistakes) > 50:
@@ -209,7 +214,9 @@ def check_templates(manifest: Manifest) -> None:
 
     :raises ConfigError: with each template's mistakes.
     """
-    planned = plan.plan(manifest, "", lambda family, name: "", lambda family, name, flags: "", everything=True)
+    planned = plan.plan(
+        manifest, "", lambda family, name: "", lambda family, name, flags: "", everything=True
+    )
     _, _, mistakes = _render(planned)
     if mistakes:
         raise ConfigError(mistakes)
@@ -243,7 +250,9 @@ def row_digest(text: str, flags: Iterable[str]) -> str:
 
 def _support_prototypes(manifest: Manifest) -> tuple[dict[str, Function], tuple[str, ...]]:
     """Prototypes of support functions that `prepare` calls, and the names used as fills."""
-    known = {name for family in manifest.families for name in (family.name, *(c.name for c in family.companions))}
+    known = {
+        name for family in manifest.families for name in (family.name, *(c.name for c in family.companions))
+    }
     functions: dict[str, Function] = {}
     fills: list[str] = []
     for family in manifest.families:
@@ -378,14 +387,18 @@ def _texts(planned: Plan, headers: Mapping[str, tuple[Path, ...]]) -> dict[Path,
     for each in planned.families:
         paths |= {function.reference for function in each.functions}
         paths |= {*each.family.support, *((each.family.oracle,) if each.family.oracle else ())}
-    return {path: path.read_bytes().decode(errors="surrogateescape") for path in sorted(paths) if path.exists()}
+    return {
+        path: path.read_bytes().decode(errors="surrogateescape") for path in sorted(paths) if path.exists()
+    }
 
 
 def _environment_policy(environ: Mapping[str, str]) -> Policy:
     return "reference" if environ.get("TUNEBUILD_POLICY") == "reference" else "auto"
 
 
-def _ineligible(planned: Plan, files: Mapping[str, str], broken: Mapping[str, Mapping[str, str]]) -> dict[Cell, str]:
+def _ineligible(
+    planned: Plan, files: Mapping[str, str], broken: Mapping[str, Mapping[str, str]]
+) -> dict[Cell, str]:
     """Rows that cannot be stamped: not built here, or known not to compile."""
     why: dict[Cell, str] = {}
     for each in planned.families:
@@ -398,7 +411,9 @@ def _ineligible(planned: Plan, files: Mapping[str, str], broken: Mapping[str, Ma
                 if name in broken:
                     text = files[codegen.row_path(each.family.name, function.name, row.row.suffix)]
                     if broken[name].get("digest") == row_digest(text, plan.row_flags(each.family, row.row)):
-                        why[each.family.name, row.row.suffix] = f"it does not compile: {broken[name].get('why', '')}"
+                        why[each.family.name, row.row.suffix] = (
+                            f"it does not compile: {broken[name].get('why', '')}"
+                        )
     return why
 
 
@@ -460,8 +475,14 @@ def _graph(
     edges, binary = graph.tune_edges(
         planned, rows, linked_rows(planned, ineligible), compiler_of, kinds, heavy
     )
-    row_objects = tuple(edge.output for edge in edges if edge.symbol and not edge.symbol.endswith(f"__{REFERENCE}"))
-    phony: list[tuple[str, tuple[str, ...]]] = [("rows", row_objects), ("tune", (binary, graph.WORKER)), ("test", (binary, graph.WORKER))]
+    row_objects = tuple(
+        edge.output for edge in edges if edge.symbol and not edge.symbol.endswith(f"__{REFERENCE}")
+    )
+    phony: list[tuple[str, tuple[str, ...]]] = [
+        ("rows", row_objects),
+        ("tune", (binary, graph.WORKER)),
+        ("test", (binary, graph.WORKER)),
+    ]
     normal: list[str] = []
     for app in planned.manifest.apps:
         sources = artifact.app_sources(planned.manifest, app, files)
@@ -493,6 +514,8 @@ def emit_all(generated: Generated) -> tuple[str, ...]:
     _remove_orphans(root, generated.files)
     text = _ninja_text(generated)
     emit.write_if_changed(root / "build/local.ninja", _local_text(generated))
+    # Where an executable's guard finds the tool: one word a line.
+    emit.write_if_changed(root / artifact.TOOL, "\n".join((sys.executable, "-m", "tunebuild", "")))
     if emit.write_if_changed(root / "build/build.ninja", text):
         changed.append("build/build.ninja")
     emit.write_if_changed(root / "build/compile_commands.json", _compile_commands(generated))

@@ -114,9 +114,14 @@ def _row_edges(
             name = codegen.symbol(function.name, row.suffix)
             source = codegen.row_path(family.name, function.name, row.suffix)
             yield Edge(
-                f"cc_{compiler}", object_path(family.name, name), (source,), flags,
-                toolchain=row.toolchain, compiler=compiler, symbol=name,
-            )  # fmt: skip
+                f"cc_{compiler}",
+                object_path(family.name, name),
+                (source,),
+                flags,
+                toolchain=row.toolchain,
+                compiler=compiler,
+                symbol=name,
+            )
 
 
 def _with_headers_precompiled(
@@ -140,7 +145,13 @@ def _with_headers_precompiled(
         suffix = "gch" if kinds[compiler] == "gcc" else "pch"
         binary = f"{folder}/{PCH_NAME}.{suffix}"
         headers.append(
-            Edge(f"pch_{compiler}", binary, (f"{codegen.GENERATED}/include/{PCH_NAME}",), flags, compiler=compiler)
+            Edge(
+                f"pch_{compiler}",
+                binary,
+                (f"{codegen.GENERATED}/include/{PCH_NAME}",),
+                flags,
+                compiler=compiler,
+            )
         )
         use = (
             (f"-I{folder}", "-include", PCH_NAME, "-Winvalid-pch")
@@ -149,9 +160,15 @@ def _with_headers_precompiled(
         )
         for edge in users:
             replaced[edge.output] = Edge(
-                edge.rule, edge.output, edge.inputs, (*use, *edge.flags), (binary,),
-                toolchain=edge.toolchain, compiler=compiler, symbol=edge.symbol,
-            )  # fmt: skip
+                edge.rule,
+                edge.output,
+                edge.inputs,
+                (*use, *edge.flags),
+                (binary,),
+                toolchain=edge.toolchain,
+                compiler=compiler,
+                symbol=edge.symbol,
+            )
     return headers + [replaced.get(edge.output, edge) for edge in edges]
 
 
@@ -163,7 +180,8 @@ def _plain(plan: Plan, family: Family, source: str, output: str, compiler: str, 
 
 def reference_objects(planned: PlannedFamily) -> tuple[str, ...]:
     return tuple(
-        object_path(planned.family.name, codegen.symbol(function.name, REFERENCE)) for function in planned.functions
+        object_path(planned.family.name, codegen.symbol(function.name, REFERENCE))
+        for function in planned.functions
     )
 
 
@@ -290,8 +308,15 @@ def app_edges(
         rule = "archive" if output.endswith(".a") else "link"
         shared = ("-shared",) if output.endswith(".so") else ()
         edges.append(
-            Edge(rule, output, tuple(objects), shared, libs=libs if rule == "link" else (), mode="normal",
-                 stamps=stamped)  # fmt: skip
+            Edge(
+                rule,
+                output,
+                tuple(objects),
+                shared,
+                libs=libs if rule == "link" else (),
+                mode="normal",
+                stamps=stamped,
+            )
         )
     return edges
 

@@ -83,10 +83,14 @@ def judge(
         reports |= {report.suffix: report for report in gated}
     ordered = tuple(reports[each.row.suffix] for each in planned.rows if each.row.suffix in reports)
     return FamilyReport(
-        family.name, ordered, count, broken, note,
+        family.name,
+        ordered,
+        count,
+        broken,
+        note,
         _equal_code(generated, planned, [row.suffix for row in ordered if row.word == "passed"]),
         sum(each.place == "other architecture" for each in planned.rows),
-    )  # fmt: skip
+    )
 
 
 def _before_the_gate(
@@ -101,7 +105,9 @@ def _before_the_gate(
         return RowReport(row.suffix, "declined", why)
     if why := generated.ineligible.get(cell):
         words = why.removeprefix(COMPILE_FAILED)
-        return _rejected(row.suffix, "compile", words, f"tunebuild explain {codegen.symbol(family.name, row.suffix)}")
+        return _rejected(
+            row.suffix, "compile", words, f"tunebuild explain {codegen.symbol(family.name, row.suffix)}"
+        )
     if why := _object_fault(generated, planned, row.suffix):
         return _rejected(row.suffix, "load", why, f"tunebuild asm {codegen.symbol(family.name, row.suffix)}")
     if missing := features.unmet(row.requires, here):
@@ -145,11 +151,16 @@ def _gate(
             faults.setdefault(one.suffix, Rejected(one.suffix, one.stage, own + one.why, one.replay))
     if broken:
         return broken, note, count, tuple(RowReport(suffix, "not run", broken) for suffix in runnable)
-    return broken, note, count, tuple(
-        RowReport(suffix, "rejected", faults[suffix].why, faults[suffix])
-        if suffix in faults
-        else RowReport(suffix, "passed")
-        for suffix in runnable
+    return (
+        broken,
+        note,
+        count,
+        tuple(
+            RowReport(suffix, "rejected", faults[suffix].why, faults[suffix])
+            if suffix in faults
+            else RowReport(suffix, "passed")
+            for suffix in runnable
+        ),
     )
 
 
@@ -164,7 +175,8 @@ def _equal_code(generated: Generated, planned: PlannedFamily, suffixes: Sequence
     for suffix in suffixes:
         digests = tuple(
             elf.scan_object(
-                generated.root / graph.object_path(planned.family.name, codegen.symbol(function.name, suffix)),
+                generated.root
+                / graph.object_path(planned.family.name, codegen.symbol(function.name, suffix)),
                 f"__{suffix}",
             ).text_digest
             for function in planned.functions

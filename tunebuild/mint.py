@@ -16,7 +16,21 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Protocol
 
-from tunebuild import bench, drive, features, flows, gates, host, judge, noise, policy, race, resolve, seats, validate
+from tunebuild import (
+    bench,
+    drive,
+    features,
+    flows,
+    gates,
+    host,
+    judge,
+    noise,
+    policy,
+    race,
+    resolve,
+    seats,
+    validate,
+)
 from tunebuild.calls import Subject
 from tunebuild.document import Document
 from tunebuild.errors import Refused, UsageError
@@ -82,7 +96,9 @@ class Minted:
     @property
     def empty_seats(self) -> tuple[str, ...]:
         """Demanded seats without a row that passed: recorded as the reference body, and the mint fails."""
-        return tuple(one.key for one in self.raced if one.outcome.winner_suffix in ("", REFERENCE) and not _passed(one))
+        return tuple(
+            one.key for one in self.raced if one.outcome.winner_suffix in ("", REFERENCE) and not _passed(one)
+        )
 
 
 def _passed(one: Raced) -> bool:
@@ -137,9 +153,7 @@ def mint(root: Path, asked: Asked, progress: Progress, say: flows.Say) -> Minted
         )
     wanted = demanded(generated, app, asked)
     families = tuple(
-        planned
-        for planned in generated.plan.families
-        if any(seat in planned.family.seats for seat in wanted)
+        planned for planned in generated.plan.families if any(seat in planned.family.seats for seat in wanted)
     )
     measure = Measure.from_overrides(generated.manifest.measure)
     seed = secrets.randbits(32)
@@ -165,9 +179,17 @@ def mint(root: Path, asked: Asked, progress: Progress, say: flows.Say) -> Minted
         raced = session.close(raced)
     wall_ms = round(1000 * (time.monotonic() - started))
     return Minted(
-        generated, app, tuple(raced), tuple(reports), tuple(session.readings), session.word, measure, seed,
-        validations, wall_ms,
-    )  # fmt: skip
+        generated,
+        app,
+        tuple(raced),
+        tuple(reports),
+        tuple(session.readings),
+        session.word,
+        measure,
+        seed,
+        validations,
+        wall_ms,
+    )
 
 
 class _Session:
@@ -196,7 +218,9 @@ class _Session:
     def worker(self) -> Worker:
         return flows.open_worker(self._generated, self._core)
 
-    def _bench(self, running: Worker, of: Subject, rows: tuple[str, ...], name: str, measure: Measure) -> Bench:
+    def _bench(
+        self, running: Worker, of: Subject, rows: tuple[str, ...], name: str, measure: Measure
+    ) -> Bench:
         live = bench.LiveBench(running, of, rows, measure, cache_bytes=self._cache_bytes)
         return drive.Recording(live, self._record, name) if self._record else live
 
@@ -216,7 +240,7 @@ class _Session:
             raise Refused(
                 f"this box is too loud to measure on: the probe's cv is {reading.used_pct:.1f} %, the ceiling "
                 f"{noise.ceiling_pct(self._measure, self._threshold):.0f} %; nothing was written",
-                fix="stop what else runs here (tunebuild doctor) and mint again; TUNEBUILD_NOISE_OVERRIDE=1 mints anyway",
+                fix="stop what else runs (tunebuild doctor) and mint again; TUNEBUILD_NOISE_OVERRIDE=1 mints anyway",
             )
 
     @property
@@ -269,7 +293,13 @@ class _Session:
             suffix for suffix in (*report.passed, REFERENCE) if resolve.layout_of(family, suffix) == layout
         )
         heat = self._heat(
-            planned, report, function.name, subject.workloads, apart=False, among=fitting, first=seat.winner_suffix
+            planned,
+            report,
+            function.name,
+            subject.workloads,
+            apart=False,
+            among=fitting,
+            first=seat.winner_suffix,
         )
         return Raced(function.name, family.name, self._race(running, heat, subject), subject)
 
@@ -310,11 +340,14 @@ class _Session:
 
     def _chain(self, family: Family) -> list[str]:
         """Every row that the fallback chain could serve here, best first, the reference at last."""
-        here = resolve.Here(self._generated.box.features, self._generated.ineligible, self._generated.declined)
+        here = resolve.Here(
+            self._generated.box.features, self._generated.ineligible, self._generated.declined
+        )
         found = [
             entry.suffix
             for entry in family.fallback
-            if features.requires_ok(entry.requires, here.have) and not resolve.why_not(family, entry.suffix, here)
+            if features.requires_ok(entry.requires, here.have)
+            and not resolve.why_not(family, entry.suffix, here)
         ]
         return [*found, *([resolve.LAST_RESORT] if family.hints else []), REFERENCE]
 
@@ -382,4 +415,6 @@ def probe_subject() -> Subject:
         Argument("n", "scalar", "u64", parameter=2),
     )
     workload = Workload("probe", (("n", PROBE_ELEMENTS),))
-    return Subject("tb_probe", "tb_probe", arguments, Check(sizes=(workload.scalars,)), (workload,), (Row("copy", ()),))
+    return Subject(
+        "tb_probe", "tb_probe", arguments, Check(sizes=(workload.scalars,)), (workload,), (Row("copy", ()),)
+    )

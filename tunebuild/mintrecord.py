@@ -49,7 +49,8 @@ def run(root: Path, asked: Asked, progress: Progress, say: flows.Say) -> Finishe
     failed = tuple(
         scope.name
         for scope in resolve.app_scopes(minted.generated.manifest, minted.app)
-        if scope.tuner not in ("builtin", "none") and not _run_tuner(minted.generated, minted.app, scope, asked, say)
+        if scope.tuner not in ("builtin", "none")
+        and not _run_tuner(minted.generated, minted.app, scope, asked, say)
     )
     found = sidecar.read(read.path)
     diff: tuple[str, ...] = ()
@@ -132,7 +133,10 @@ def _commit(root: Path) -> str:
     """The project's own commit, short, "unknown" outside a repository."""
     try:
         done = subprocess.run(
-            ["git", "-C", str(root), "rev-parse", "--short", "HEAD"], capture_output=True, text=True, timeout=10
+            ["git", "-C", str(root), "rev-parse", "--short", "HEAD"],
+            capture_output=True,
+            text=True,
+            timeout=10,
         )
     except (OSError, subprocess.SubprocessError):
         return "unknown"

@@ -405,3 +405,10 @@ class Disturbed:
 
 
 Measured = tuple[Sample, ...] | Disturbed
+
+
+@dataclass(frozen=True, slots=True)
+class Declined:
+    """A template's word that it has no code for a row: the reference body serves it."""
+
+    why: str

@@ -80,16 +80,32 @@ FlagsWord = Callable[[Family, str, tuple[str, ...]], str]
 
 def functions_of(family: Family) -> tuple[PlannedFunction, ...]:
     own = PlannedFunction(
-        family.name, family, None, family.function, family.reference, family.template,
-        family.args, family.workloads, family.check, family.prepare,
-    )  # fmt: skip
+        family.name,
+        family,
+        None,
+        family.function,
+        family.reference,
+        family.template,
+        family.args,
+        family.workloads,
+        family.check,
+        family.prepare,
+    )
     return (
         own,
         *(
             PlannedFunction(
-                companion.name, family, companion, companion.function, companion.reference,
-                companion.template, companion.args, companion.workloads, companion.check, companion.prepare,
-            )  # fmt: skip
+                companion.name,
+                family,
+                companion,
+                companion.function,
+                companion.reference,
+                companion.template,
+                companion.args,
+                companion.workloads,
+                companion.check,
+                companion.prepare,
+            )
             for companion in family.companions
         ),
     )

@@ -38,7 +38,12 @@ class Read:
 
     def verdict(self, demand: verdict.Demand) -> Verdict:
         return verdict.verdict(
-            self.found, demand, box=self.box, path=str(self.path), built_now=self.built, binary_s=self.binary_s
+            self.found,
+            demand,
+            box=self.box,
+            path=str(self.path),
+            built_now=self.built,
+            binary_s=self.binary_s,
         )
 
 
@@ -48,7 +53,11 @@ def location(manifest: Manifest, app: App, environ: Mapping[str, str] = os.envir
 
 
 def read(
-    manifest: Manifest, app: App, box: Box, built: Mapping[str, Built], environ: Mapping[str, str] = os.environ
+    manifest: Manifest,
+    app: App,
+    box: Box,
+    built: Mapping[str, Built],
+    environ: Mapping[str, str] = os.environ,
 ) -> Read:
     path = location(manifest, app, environ)
     return Read(path, sidecar.read(path), box, built, binary_stamp_s(manifest.project.root))

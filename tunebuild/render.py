@@ -11,7 +11,6 @@ from __future__ import annotations
 import functools
 import re
 import traceback
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -19,16 +18,9 @@ import jinja2
 import jinja2.sandbox
 
 from tunebuild.errors import Mistake
-from tunebuild.model import Function, Row
+from tunebuild.model import Declined, Function, Row
 
 MAX_OUTPUT_BYTES = 4_000_000
-
-
-@dataclass(frozen=True, slots=True)
-class Declined:
-    """The template's word that it has no code for this row."""
-
-    why: str
 
 
 class _Decline(Exception):

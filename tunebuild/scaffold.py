@@ -89,7 +89,9 @@ def init(folder: Path) -> tuple[Path, ...]:
     """
     target = folder / "tune.toml"
     if target.exists():
-        raise UsageError("there is a tune.toml already", where=str(target), fix="tunebuild add family NAME adds to it")
+        raise UsageError(
+            "there is a tune.toml already", where=str(target), fix="tunebuild add family NAME adds to it"
+        )
     name = "".join(c if c.isascii() and (c.isalnum() or c in "-_") else "_" for c in folder.absolute().name)
     project = name if name[:1].isalpha() else f"project_{name}"
     written = [target]
@@ -122,12 +124,14 @@ def add_family(file: Path, templates: Path, name: str, known: tuple[str, ...]) -
     import tomlkit
 
     if not name.isidentifier() or not name.isascii() or name.startswith("tb_"):
-        raise UsageError(f"{name!r} cannot name a C function", fix="write letters, digits and _, not tb_ in front")
+        raise UsageError(
+            f"{name!r} cannot name a C function", fix="write letters, digits and _, not tb_ in front"
+        )
     if name in known:
         raise UsageError(f"there is a family {name} already", where=str(file), fix="choose another name")
     text = file.read_text()
     added = text.rstrip("\n") + "\n\n" + FAMILY.format(name=name)
-    if name not in tomlkit.parse(added)["family"]:  # type: ignore[operator]
+    if name not in tomlkit.parse(added)["family"]:
         raise UsageError(f"[family.{name}] cannot be added", where=str(file), fix="add the table by hand")
     written = _kernel_files(templates, name)
     emit.write_durable(file, added.encode())

@@ -74,7 +74,9 @@ def _inside(outcome: Outcome, layout: int, at_home: bool, measure: Measure) -> O
     best = max(row.gain_pct for row in rows)
     tied = [row for row in rows if row.gain_pct >= best - measure.take_band_pct]
     incumbent = outcome.heat.incumbent
-    held = next((row for row in tied if incumbent is not None and row.suffix == outcome.heat.rows[incumbent]), None)
+    held = next(
+        (row for row in tied if incumbent is not None and row.suffix == outcome.heat.rows[incumbent]), None
+    )
     chosen = held or tied[0]
     return replace(
         outcome,

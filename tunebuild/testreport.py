@@ -62,13 +62,13 @@ def text(reports: Sequence[FamilyReport]) -> str:
 
 def _grouped(report: FamilyReport) -> list[str]:
     """Rows that were not run, skipped or declined, together by reason."""
-    groups: dict[tuple[str, str], list[str]] = {}
+    groups: dict[tuple[RowWord, str], list[str]] = {}
     for row in report.rows:
         if row.word in ("not run", "skipped", "declined") and row.why != report.broken:
-            word = "not run here" if row.word == "not run" else row.word
-            groups.setdefault((word, row.why), []).append(row.suffix)
+            groups.setdefault((row.word, row.why), []).append(row.suffix)
     lines = []
-    for (word, why), suffixes in groups.items():
+    for (kind, why), suffixes in groups.items():
+        word = "not run here" if kind == "not run" else kind
         shown = ", ".join(suffixes[:4]) + (f" and {len(suffixes) - 4} more" if len(suffixes) > 4 else "")
         lines.append(f"  {shown}: {word}: {why}")
     return lines
