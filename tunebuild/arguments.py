@@ -78,7 +78,7 @@ def read(site: Site, tables: Tables) -> Calls:
     """Everything about the calls of one function; mistakes go to ``site.notes``."""
     scalars = _scalar_names(site, tables.workload)
     arguments = _arguments(site, tables.args, scalars)
-    workloads = _workloads(site, tables.workload, scalars, arguments)
+    workloads = _workloads(site, tables, scalars, arguments)
     prepare = tuple(
         call
         for index, text in enumerate(tables.prepare)
@@ -118,7 +118,7 @@ def _arguments(site: Site, tables: Mapping[str, ArgTable], scalars: tuple[str, .
         elif table is not None:
             made += _argument(site, parameter.name, table, scalars, tables, parameter, index)
         elif not site.notes.within(path):
-            made += _derived(site, parameter, index)
+            made += _derived(site, parameter, index, alone=not tables)
     named = {parameter.name for parameter in site.function.parameters}
     for name, table in tables.items():
         if name in named:
@@ -129,10 +129,10 @@ def _arguments(site: Site, tables: Mapping[str, ArgTable], scalars: tuple[str, .
     return tuple(made)
 
 
-def _derived(site: Site, parameter: Parameter, index: int) -> list[Argument]:
-    """A buffer without a table: as many elements as the prototype's one integer says."""
+def _derived(site: Site, parameter: Parameter, index: int, *, alone: bool) -> list[Argument]:
+    """A buffer without a table: where there are none, as many elements as the one integer says."""
     element, integers = prototype.element(parameter.ctype), site.integers()
-    if element and len(integers) == 1 and parameter.ctype.count("*") == 1:
+    if alone and element and len(integers) == 1 and parameter.ctype.count("*") == 1:
         kind: Kind = "in" if parameter.const else "inout"
         return [Argument(parameter.name, kind, element, integers[0], parameter=index)]
     kind_word = "in" if parameter.const else "inout"
@@ -253,17 +253,17 @@ def _check_fills(site: Site, check: Check, table: CheckTable | None) -> None:
 
 
 def _workloads(
-    site: Site,
-    tables: Mapping[str, WorkloadTable],
-    scalars: tuple[str, ...],
-    arguments: tuple[Argument, ...],
+    site: Site, tables: Tables, scalars: tuple[str, ...], arguments: tuple[Argument, ...]
 ) -> tuple[Workload, ...]:
-    if not tables:
+    if not tables.workload:
         return _default_workload(site)
     buffers = [argument.name for argument in arguments if argument.kind not in ("scalar", "pointers")]
+    own = {p.name for p in site.function.parameters}
+    used = _words([*_size_texts(arguments), tables.domain, *tables.prepare]) if set(scalars) - own else set()
+    needed = [name for name in scalars if name in own or name in used]
     made = [
-        _workload(site, name, table, scalars, buffers, (*site.path, "workload", name))
-        for name, table in tables.items()
+        _workload(site, name, table, needed, buffers, (*site.path, "workload", name))
+        for name, table in tables.workload.items()
     ]
     return tuple(workload for workload in made if workload)
 
@@ -289,7 +289,7 @@ def _workload(
     site: Site,
     name: str,
     table: WorkloadTable,
-    scalars: tuple[str, ...],
+    needed: list[str],
     buffers: list[str],
     path: KeyPath,
 ) -> Workload | None:
@@ -297,23 +297,23 @@ def _workload(
     own = {p.name: p for p in site.function.parameters}
     if not re.fullmatch(r"[A-Za-z_][\w.-]{0,63}", name, re.ASCII):
         notes.add(path, f"`{name}` is no name", "letters, digits, _ . and -, at most 64")
-    missing = [p for p in own.values() if not p.pointer and p.name not in table.scalars]
-    for parameter in missing:
-        if not notes.within((*path, parameter.name)):
-            notes.add(path, f"no value for the scalar `{parameter.name}`", f"write {parameter.name} = ...")
+    missing = [scalar for scalar in needed if scalar not in table.scalars]
+    for scalar in missing:
+        if not notes.within((*path, scalar)):
+            notes.add(path, f"no value for the scalar `{scalar}`", f"write {scalar} = ...")
     for key, value in table.scalars.items():
         _check_scalar(site, own.get(key), key, value, (*path, key))
     if table.weight <= 0:
         notes.add((*path, "weight"), f"a weight of {table.weight:g}", "write a number above 0")
     if table.work:
-        parsed(table.work, frozenset(scalars), (*path, "work"), notes)
+        parsed(table.work, frozenset((*needed, *table.scalars)), (*path, "work"), notes)
     for buffer, fill in table.fill.items():
         if buffer not in buffers:
             notes.unknown((*path, "fill", buffer), f"`{buffer}` is no buffer of this call", buffer, buffers)
         _check_fill(site, fill, (*path, "fill", buffer))
     if missing:
         return None
-    values = tuple((key, table.scalars[key]) for key in scalars if key in table.scalars)
+    values = tuple((key, table.scalars[key]) for key in dict.fromkeys((*needed, *table.scalars)))
     return Workload(name, values, table.work, table.cache, float(table.weight), tuple(table.fill.items()))
 
 
@@ -349,16 +349,22 @@ def _unused(site: Site, tables: Tables, arguments: tuple[Argument, ...], prepare
     extra = {n: w for w, table in tables.workload.items() for n in table.scalars if n not in own}
     if not extra:
         return
-    texts = [text for a in arguments for text in (a.size, a.count, a.valid)]
-    texts += [table.work for table in tables.workload.values()] + [tables.domain]
-    used = {name for call in prepare for name in call.arguments}
-    for text in filter(None, texts):
-        used |= set(_IDENTIFIER.findall(text))
+    works = [table.work for table in tables.workload.values()]
+    used = _words([*_size_texts(arguments), *(a.valid for a in arguments), *works, tables.domain])
+    used |= {name for call in prepare for name in call.arguments}
     for name, workload in extra.items():
         if name not in used:
             what = f"nothing uses the scalar `{name}`: the prototype has no such parameter"
             scalars = [p.name for p in site.function.parameters if not p.pointer]
             site.notes.unknown((*site.path, "workload", workload, name), what, name, scalars)
+
+
+def _size_texts(arguments: Iterable[Argument]) -> list[str]:
+    return [text for argument in arguments for text in (argument.size, argument.count)]
+
+
+def _words(texts: Iterable[str]) -> set[str]:
+    return {word for text in texts for word in _IDENTIFIER.findall(text)}
 
 
 # --- prepare ---------------------------------------------------------------------------------------
@@ -432,7 +438,7 @@ def _check_size(
     text = expression.text
     for what, scalars in tried:
         values: dict[str, Value] = {**site.row_values, **dict(scalars)}
-        given = ", ".join(f"{name} = {values[name]}" for name in expression.free)
+        given = ", ".join(f"{name} = {values.get(name)}" for name in expression.free)
         try:
             size = expressions.evaluate(expression, values)
         except expressions.ExpressionError as error:

@@ -76,37 +76,29 @@ def _check_name(name: str, path: KeyPath, notes: Notes) -> None:
 
 
 def read(name: str, table: FamilyTable, function: Function, setting: Setting) -> Family | None:
-    """The family; None when its files or rows cannot be told. Mistakes go to the setting's notes."""
+    """The family; None when its files cannot be told. Mistakes go to the setting's notes."""
     path: KeyPath = ("family", name)
     notes = setting.notes
-    sources = _sources(name, table, setting, path)
     hints = table.hints or ("full" if table.source else "")
-    made = grid.rows(table.grid, table.row, hints, table.layout, setting.names, path, notes)
-    if not made.rows and not notes.within((*path, "grid")) and not notes.within((*path, "row")):
-        notes.add(path, "it has no rows", f"write [family.{name}.grid.axes], such as u = [1, 2, 4]")
-    for index, row in enumerate(table.row):
-        check_flags(row.cflags, (*path, "row", index, "cflags"), notes)
+    sources = _sources(name, table, setting, path)
+    made = _rows(name, table, hints, setting, path)
     known = {row.suffix: row for row in made.rows}
-    support = _support(table, setting, path)
-    companions = {
+    siblings = {
         other: declared
         for other, entry in table.companion.items()
         if (declared := function_of(other, entry.prototype, (*path, "companion", other), notes))
     }
-    callables = _callables(companions, support, setting.functions if table.prepare else {})
-    values = _common_values(made.rows) if _has_scratch(table) else {}
-    site = arguments.Site(function, path, notes, values, callables, support)
-    said = arguments.read(
-        site, arguments.Tables(table.args, table.workload, table.check, table.prepare, table.domain)
-    )
+    site = _site(table, function, made.rows, siblings, setting, path)
+    tables = arguments.Tables(table.args, table.workload, table.check, table.prepare, table.domain)
+    said = arguments.read(site, tables)
+    family_folder = sources.reference.parent if sources else setting.project.templates / name
+    companions = [
+        _companion(other, table.companion[other], declared, family_folder, site, setting)
+        for other, declared in siblings.items()
+    ]
     seats = _seats(name, table.seat, site, said.workloads)
     fallback = _chain(table.fallback, known, hints, (*path, "fallback"), notes)
     pin = _pin(table.pin, known, hints, (*path, "pin"), notes)
-    siblings = tuple(
-        companion
-        for other, declared in companions.items()
-        if (companion := _companion(other, table.companion[other], declared, sources, site, setting))
-    )
     oracle = _file(setting, table.oracle, (*path, "oracle")) if table.oracle else None
     if sources is None:
         return None
@@ -125,16 +117,42 @@ def read(name: str, table: FamilyTable, function: Function, setting: Setting) ->
         check=said.check,
         layout=table.layout,
         prepare=said.prepare,
-        companions=siblings,
+        companions=tuple(filter(None, companions)),
         support=sources.support,
         oracle=oracle,
         source=sources.source,
-        hints=table.hints or ("full" if table.source else ""),
+        hints=hints,
         pin=pin,
         domain=table.domain,
         state=table.state,
         removed=made.removed,
     )
+
+
+def _rows(name: str, table: FamilyTable, hints: str, setting: Setting, path: KeyPath) -> grid.Grid:
+    notes = setting.notes
+    for index, row in enumerate(table.row):
+        check_flags(row.cflags, (*path, "row", index, "cflags"), notes)
+    made = grid.rows(table.grid, table.row, hints, table.layout, setting.names, path, notes)
+    if not made.rows and not notes.within((*path, "grid")) and not notes.within((*path, "row")):
+        notes.add(path, "it has no rows", f"write [family.{name}.grid.axes], such as u = [1, 2, 4]")
+    return made
+
+
+def _site(
+    table: FamilyTable,
+    function: Function,
+    rows: tuple[Row, ...],
+    siblings: Mapping[str, Function],
+    setting: Setting,
+    path: KeyPath,
+) -> arguments.Site:
+    support = _support(table, setting, path)
+    # Nearest first, and without a copy of every family for each of thousands.
+    own: dict[str, Function | None] = {**dict.fromkeys(support), **siblings}
+    callables = ChainMap(own, cast("dict[str, Function | None]", setting.functions))
+    values = _common_values(rows) if _has_scratch(table) else {}
+    return arguments.Site(function, path, setting.notes, values, callables, support)
 
 
 # --- files -----------------------------------------------------------------------------------------
@@ -183,14 +201,6 @@ def _support(table: FamilyTable, setting: Setting, path: KeyPath) -> frozenset[s
         if file is not None:
             found.update(_DEFINED.findall(file.read_text(encoding="utf-8", errors="replace")))
     return frozenset(found - prototype.KEYWORDS)
-
-
-def _callables(
-    companions: Mapping[str, Function], support: Iterable[str], families: Mapping[str, Function]
-) -> Mapping[str, Function | None]:
-    """What `prepare` may call, the nearest first, without a copy of every family for each."""
-    own: dict[str, Function | None] = {**dict.fromkeys(support), **companions}
-    return ChainMap(own, cast("dict[str, Function | None]", families))
 
 
 def _has_scratch(table: FamilyTable) -> bool:
@@ -318,12 +328,12 @@ def _companion(
     name: str,
     table: CompanionTable,
     function: Function,
-    sources: _Sources | None,
+    family_folder: Path,
     site: arguments.Site,
     setting: Setting,
 ) -> Companion | None:
     path, notes = (*site.path, "companion", name), setting.notes
-    folder = os.path.relpath(sources.reference.parent, setting.project.templates) if sources else site.path[1]
+    folder = os.path.relpath(family_folder, setting.project.templates)
     template = _file(setting, table.template or f"{folder}/{name}.c.j2", (*path, "template"))
     reference = _file(setting, table.reference or f"{folder}/{name}.c", (*path, "reference"))
     said = arguments.Calls()

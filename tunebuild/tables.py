@@ -269,7 +269,7 @@ class FamilyTable:
     grid: GridTable | None = key("The product of axes.", None)
     row: tuple[RowTable, ...] = key("Single rows, after the product.", ())
     args: Mapping[str, ArgTable] = key(
-        "How a call is built, for the race and the gate. Default, where the prototype has one integer: a"
+        "How a call is built, for the race and the gate. Without any, where the prototype has one integer: a"
         " pointer to const is `in`, another `inout`, of that many elements.",
         empty=dict,
     )

@@ -162,6 +162,36 @@ def test_crlf_file_is_read(tmp_path: Path) -> None:
     assert manifest.read(tmp_path).families
 
 
+def calls(folder: Path, families: int) -> int:
+    """How many functions run while a project of so many families is read: time that no clock disturbs."""
+    one = BASE.split("\n", 2)[2]
+    write(
+        folder, BASE.split("[family")[0] + "".join(one.replace("dot", f"dot{i}") for i in range(families)), ()
+    )
+    for i in range(families):
+        for file in FILES:
+            path = folder / "kernels/templates" / file.replace("dot", f"dot{i}", 1)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.touch()
+    counted = 0
+
+    def count(_frame: object, event: str, _argument: object) -> None:
+        nonlocal counted
+        counted += event == "call"
+
+    sys.setprofile(count)
+    try:
+        manifest.read(folder)
+    finally:
+        sys.setprofile(None)
+    return counted
+
+
+def test_reading_grows_linearly(tmp_path: Path) -> None:
+    few, some, many = (calls(tmp_path, families) for families in (20, 60, 140))
+    assert many - some == pytest.approx(2 * (some - few), rel=0.05)
+
+
 def test_reading_imports_no_heavy_library(tmp_path: Path) -> None:
     write(tmp_path, BASE)
     heavy = "{'jinja2', 'numpy', 'tomlkit', 'cffi', 'difflib', 'subprocess', 'hypothesis'}"
@@ -363,6 +393,18 @@ def test_buffer_that_nothing_sizes_says_the_line_to_write(tmp_path: Path) -> Non
     assert [mistake.fix for mistake in found] == [
         'write a = { in = "f32[n]" } in its args table', 'write b = { in = "f32[n]" } in its args table',
     ]  # fmt: skip
+
+
+def test_args_that_leave_out_a_buffer_are_refused(tmp_path: Path) -> None:
+    text = BASE + ARGS.replace('b = { in = "f32[n]" }\n', "")
+    assert "the buffer `b`" in one_mistake(tmp_path, text).what
+
+
+def test_scalar_of_one_workload_that_a_size_uses_is_needed_in_all(tmp_path: Path) -> None:
+    text = BASE + ARGS.replace("f32[n]", "f32[n*times]").replace("n = 64", "n = 64\ntimes = 2")
+    assert read(tmp_path, text).families[0].workloads[0].scalars == (("n", 64), ("times", 2))
+    mistake = one_mistake(tmp_path, text + "[family.dot.workload.l2]\nn = 3\n")
+    assert (mistake.key, mistake.what) == ("family.dot.workload.l2", "no value for the scalar `times`")
 
 
 def test_family_without_workload_and_several_integers_is_refused(tmp_path: Path) -> None:

@@ -133,7 +133,8 @@ def documents(draw: Any) -> str:
             f"{key}{dotted}={draw(values())} # end",
             draw(st.sampled_from(["", "# c = [", "\t"])),
         ]
-    return "\n".join(lines) + draw(st.sampled_from(["", "\n"]))
+    end: str = draw(st.sampled_from(["", "\n"]))
+    return "\n".join(lines) + end
 
 
 @settings(max_examples=60, deadline=None)
