@@ -60,36 +60,48 @@ def gate(
     """
     driver = _driver(worker, of)
     chosen = tuple(rows) if rows is not None else tuple(s for s in driver.rows if s != REFERENCE)
+    if absent := [suffix for suffix in chosen if suffix not in driver.rows]:
+        raise WorkFailed(f"{of.name}: the tune library has no row {', '.join(absent)}", fix="build it again")
     tried = tuple(cases) if cases is not None else gate_cases(of)
-    replay = f"tunebuild test {of.family}"
     worker.job = None
     worker.ask(job_lines(of, driver, tried, timeout_ms=timeout_ms), 0)
     reference = worker.ask(["reference"], 1)[0]
     if not reference.startswith("reference ok"):
-        said = parse_finding(reference)
-        opinion = " by the oracle's word" if driver.oracle and said["fault"] in ("element", "result") else ""
-        why = explain(said, _case_of(said, tried)).replace("the reference", "the oracle") if opinion else ""
-        broken = f"the reference itself fails{opinion}: {why or explain(said, _case_of(said, tried))}"
-        return GateReport((), (), len(tried), broken=broken)
+        return GateReport((), (), len(tried), broken=_broken(driver, parse_finding(reference), tried))
     returned = [float(word) for word in reference.split()[2:]]
     worker.ask(valid_lines(of, driver, tried, returned), 0)
-    absent = [suffix for suffix in chosen if suffix not in driver.rows]
-    if absent:
-        raise WorkFailed(f"{of.name}: the tune library has no row {', '.join(absent)}", fix="build it again")
     replies = worker.ask_each([f"row {driver.rows.index(suffix)}" for suffix in chosen])
     findings = {
         suffix: parse_finding(reply)
         for suffix, reply in zip(chosen, replies, strict=True)
         if not reply.endswith(" ok")
     }
-    rejected = tuple(
-        Rejected(suffix, "gate", explain(said, _case_of(said, tried)), _replay(replay, suffix, said, tried))
-        for suffix, said in findings.items()
+    return GateReport(
+        tuple(suffix for suffix in chosen if suffix not in findings),
+        tuple(_rejected(of, driver, suffix, said, tried) for suffix, said in findings.items()),
+        len(tried),
+        note=_agreement([findings.get(suffix) for suffix in chosen if suffix != REFERENCE]),
     )
-    passed = tuple(suffix for suffix in chosen if suffix not in findings)
-    judged = [suffix for suffix in chosen if suffix != REFERENCE]
-    note = _agreement([findings.get(suffix) for suffix in judged])
-    return GateReport(passed, rejected, len(tried), note=note)
+
+
+def _authority(driver: Driver) -> str:
+    return "oracle" if driver.oracle else "reference"
+
+
+def _broken(driver: Driver, said: dict[str, str], cases: Sequence[Case]) -> str:
+    """What is wrong with the reference itself."""
+    why = explain(said, _case_of(said, cases), judge=_authority(driver))
+    opinion = " by the oracle's word" if said["fault"] in ("element", "result") else ""
+    return f"the reference itself fails{opinion}: {why}"
+
+
+def _rejected(
+    of: Subject, driver: Driver, suffix: str, said: dict[str, str], cases: Sequence[Case]
+) -> Rejected:
+    case = _case_of(said, cases)
+    chosen = f' --case "{case_text(case, said.get("placement", ""))}"' if case else ""
+    replay = f"tunebuild test {of.family} --row {suffix}{chosen}"
+    return Rejected(suffix, "gate", explain(said, case, judge=_authority(driver)), replay)
 
 
 def _driver(worker: Worker, of: Subject) -> Driver:
@@ -104,19 +116,13 @@ def _case_of(said: dict[str, str], cases: Sequence[Case]) -> Case | None:
     return cases[number] if 0 <= number < len(cases) else None
 
 
-def _replay(command: str, suffix: str, said: dict[str, str], cases: Sequence[Case]) -> str:
-    case = _case_of(said, cases)
-    chosen = f' --case "{case_text(case, said.get("placement", ""))}"' if case else ""
-    return f"{command} --row {suffix}{chosen}"
-
-
 def _agreement(findings: Sequence[dict[str, str] | None]) -> str:
     """The sentence for rows that are all wrong in one way: then the reference is the odd one out."""
     told = [said for said in findings if said and said["fault"] in ("element", "result")]
     if len(findings) < 2 or len(told) < len(findings):
         return ""
     places = {(said["case"], said["pass"], said.get("buffer"), said.get("element")) for said in told}
-    got = [float(said["got"]) for said in told]
+    got = [math.nan if said["got"] == "?" else float(said["got"]) for said in told]
     near = all(math.isclose(one, got[0], rel_tol=_CLOSE) or (one != one and got[0] != got[0]) for one in got)
     if len(places) > 1 or not near:
         return ""
@@ -203,7 +209,7 @@ class LiveBench:
         number = int(said["row"])
         row = self._numbers.index(number) if number in self._numbers else self._numbers.index(0)
         name = self._subject.workloads[int(said["case"])].name
-        return Disturbed(row, f"{explain(said)} (workload {name})")
+        return Disturbed(row, f"{explain(said, judge=_authority(self._driver))} (workload {name})")
 
 
 # --- the noise probe -----------------------------------------------------------------------------

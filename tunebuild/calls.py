@@ -306,9 +306,12 @@ def valid_lines(
 # --- findings in words ---------------------------------------------------------------------------
 
 
-def explain(said: Mapping[str, str], case: Case | None = None) -> str:
-    """One sentence of what the worker found: what happened, to which element, in which call."""
-    what = _what(said)
+def explain(said: Mapping[str, str], case: Case | None = None, *, judge: str = "reference") -> str:
+    """One sentence of what the worker found: what happened, to which element, in which call.
+
+    ``judge`` names what results were compared with: the reference, or the oracle where there is one.
+    """
+    what = _what(said, judge)
     if said.get("phase") == "prepare":
         what = f"in prepare: {what}"
     if said.get("phase") == "fill":
@@ -320,12 +323,12 @@ def explain(said: Mapping[str, str], case: Case | None = None) -> str:
     return what
 
 
-def _what(said: Mapping[str, str]) -> str:
+def _what(said: Mapping[str, str], judge: str) -> str:
     match said["fault"]:
         case "element":
-            return f"wrong result: {_element(said)} is {said['got']}, the reference has {said['want']}"
+            return f"wrong result: {_element(said)} is {said['got']}, the {judge} has {said['want']}"
         case "result":
-            return f"wrong return value: {said['got']}, the reference returns {said['want']}"
+            return f"wrong return value: {said['got']}, the {judge} returns {said['want']}"
         case "canary":
             return f"wrote {_beyond(said)}"
         case "environment":

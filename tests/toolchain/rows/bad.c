@@ -232,7 +232,7 @@ static float leaves_direction(const float *x, float *y, int64_t n) {
 }
 
 static float misaligned(const float *x, float *y, int64_t n) {
-    if (n) __asm__ volatile("movaps %0, %%xmm7" : : "m"(*(const char(*)[16])x) : "xmm7");
+    if (n) __asm__ volatile("movaps %0, %%xmm7" : : "m"(*(const char (*)[16])x) : "xmm7");
     return reference(x, y, n);
 }
 #endif
@@ -272,14 +272,21 @@ static float drifts(const float *x, float *y, int64_t n) {
 
 #define ROW(name) {#name, (tb_fn)name}
 static const tb_variant rows[] = {
-    ROW(reference), ROW(backward), ROW(chatty), ROW(segfaults), ROW(illegal), ROW(aborts), ROW(divides),
-    ROW(loops), ROW(exits), ROW(exits_late), ROW(killed), ROW(wrong), ROW(wrong_at_31), ROW(skips_tail),
-    ROW(wrong_return), ROW(writes_past), ROW(writes_before), ROW(pads_to_eight), ROW(reads_past),
-    ROW(reads_before), ROW(writes_input), ROW(borrows_input), ROW(smashes_stack), ROW(recurses),
-    ROW(remembers), ROW(reads_output), ROW(assumes_alignment), ROW(loses_denormals), ROW(loses_large),
-    ROW(leaves_rounding), ROW(flushes), ROW(silent), ROW(dies_later), ROW(hangs_later), ROW(drifts), ROW(forks),
+    ROW(reference),        ROW(backward),      ROW(chatty),
+    ROW(segfaults),        ROW(illegal),       ROW(aborts),
+    ROW(divides),          ROW(loops),         ROW(exits),
+    ROW(exits_late),       ROW(killed),        ROW(wrong),
+    ROW(wrong_at_31),      ROW(skips_tail),    ROW(wrong_return),
+    ROW(writes_past),      ROW(writes_before), ROW(pads_to_eight),
+    ROW(reads_past),       ROW(reads_before),  ROW(writes_input),
+    ROW(borrows_input),    ROW(smashes_stack), ROW(recurses),
+    ROW(remembers),        ROW(reads_output),  ROW(assumes_alignment),
+    ROW(loses_denormals),  ROW(loses_large),   ROW(leaves_rounding),
+    ROW(flushes),          ROW(silent),        ROW(dies_later),
+    ROW(hangs_later),      ROW(drifts),        ROW(forks),
 #if defined(__x86_64__)
-    ROW(leaves_precision), ROW(leaves_mmx), ROW(leaves_direction), ROW(misaligned),
+    ROW(leaves_precision), ROW(leaves_mmx),    ROW(leaves_direction),
+    ROW(misaligned),
 #endif
 };
 
@@ -294,8 +301,8 @@ static void ride_loop(tb_fn fn, void *const *b, size_t copies, const tb_scalar *
 TB_EXPORT const tb_driver *tb_drivers(size_t *count) {
     static const char *const buffers[] = {"x", "y"};
     static const char *const scalars[] = {"n"};
-    static const tb_driver drivers[] = {{"ride", "f32", 2, buffers, 1, scalars, sizeof rows / sizeof *rows, rows,
-                                         ride_call, ride_loop, NULL, NULL}};
+    static const tb_driver drivers[] = {{"ride", "f32", 2, buffers, 1, scalars, sizeof rows / sizeof *rows,
+                                         rows, ride_call, ride_loop, NULL, NULL}};
     *count = 1;
     return drivers;
 }

@@ -12,8 +12,7 @@ typedef void mul_type(const float *w, const float *x, float *y, int64_t m, int64
 
 static void pack_by(const float *w0, float *w, int64_t m, int64_t k, int64_t mr) {
     for (int64_t i = 0; i < (m + mr - 1) / mr * mr; i++)
-        for (int64_t j = 0; j < k; j++)
-            w[(i / mr * k + j) * mr + i % mr] = i < m ? w0[i * k + j] : 0;
+        for (int64_t j = 0; j < k; j++) w[(i / mr * k + j) * mr + i % mr] = i < m ? w0[i * k + j] : 0;
 }
 
 static void mul_by(const float *w, const float *x, float *y, int64_t m, int64_t k, int64_t mr) {
@@ -27,9 +26,15 @@ static void mul_by(const float *w, const float *x, float *y, int64_t m, int64_t 
 static void pack_1(const float *w0, float *w, int64_t m, int64_t k) { pack_by(w0, w, m, k, 1); }
 static void pack_4(const float *w0, float *w, int64_t m, int64_t k) { pack_by(w0, w, m, k, 4); }
 static void pack_16(const float *w0, float *w, int64_t m, int64_t k) { pack_by(w0, w, m, k, 16); }
-static void mul_1(const float *w, const float *x, float *y, int64_t m, int64_t k) { mul_by(w, x, y, m, k, 1); }
-static void mul_4(const float *w, const float *x, float *y, int64_t m, int64_t k) { mul_by(w, x, y, m, k, 4); }
-static void mul_16(const float *w, const float *x, float *y, int64_t m, int64_t k) { mul_by(w, x, y, m, k, 16); }
+static void mul_1(const float *w, const float *x, float *y, int64_t m, int64_t k) {
+    mul_by(w, x, y, m, k, 1);
+}
+static void mul_4(const float *w, const float *x, float *y, int64_t m, int64_t k) {
+    mul_by(w, x, y, m, k, 4);
+}
+static void mul_16(const float *w, const float *x, float *y, int64_t m, int64_t k) {
+    mul_by(w, x, y, m, k, 16);
+}
 static void mul_past(const float *w, const float *x, float *y, int64_t m, int64_t k) {
     volatile float beyond = w[(m + 3) / 4 * 4 * k];
     (void)beyond;
@@ -37,11 +42,13 @@ static void mul_past(const float *w, const float *x, float *y, int64_t m, int64_
 }
 
 #define ROW(name, fn) {name, (tb_fn)fn}
-static const tb_variant mul_rows[] = {ROW("reference", mul_1), ROW("mr4", mul_4),       ROW("mr16", mul_16),
-                                      ROW("bad_pack", mul_4),  ROW("bad_mul", mul_past)};
+static const tb_variant mul_rows[] = {ROW("reference", mul_1), ROW("mr4", mul_4), ROW("mr16", mul_16),
+                                      ROW("bad_pack", mul_4), ROW("bad_mul", mul_past)};
 static pack_type *const packs[] = {pack_1, pack_4, pack_16, pack_16, pack_4};
 
-static void mul_prepare(size_t row, void *const *b, const tb_scalar *s) { packs[row](b[3], b[0], s[0].i, s[1].i); }
+static void mul_prepare(size_t row, void *const *b, const tb_scalar *s) {
+    packs[row](b[3], b[0], s[0].i, s[1].i);
+}
 static void mul_call(tb_fn fn, void *const *b, const tb_scalar *s, void *result) {
     (void)result;
     ((mul_type *)fn)(b[0], b[1], b[2], s[0].i, s[1].i);
@@ -80,7 +87,8 @@ static int64_t gather_past(const int8_t *const *parts, int64_t count, int64_t n,
     return gather(parts, count, n, out);
 }
 
-static const tb_variant gather_rows[] = {ROW("reference", gather), ROW("blind", gather_blind), ROW("past", gather_past)};
+static const tb_variant gather_rows[] = {ROW("reference", gather), ROW("blind", gather_blind),
+                                         ROW("past", gather_past)};
 
 static void gather_call(tb_fn fn, void *const *b, const tb_scalar *s, void *result) {
     int64_t found = ((gather_type *)fn)(b[0], s[0].i, s[1].i, b[1]);
@@ -106,7 +114,8 @@ static void crash(const uint16_t *x, uint16_t *y, int64_t n) {
     y[n] = 1;
 }
 
-static const tb_variant half_rows[] = {ROW("reference", copy_bits), ROW("next", next_bits), ROW("far", far_bits)};
+static const tb_variant half_rows[] = {ROW("reference", copy_bits), ROW("next", next_bits),
+                                       ROW("far", far_bits)};
 static const tb_variant odd_rows[] = {ROW("reference", next_bits), ROW("a", copy_bits), ROW("b", copy_bits)};
 static const tb_variant broken_rows[] = {ROW("reference", crash), ROW("a", copy_bits)};
 

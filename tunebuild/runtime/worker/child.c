@@ -213,8 +213,9 @@ event child_watch(child *c, int timeout_ms) {
         char byte;
         if (files[1].revents & POLLIN && read(c->reply, &byte, 1) == 1) return REPLIED;
         if (files[1].revents & POLLHUP) replying = false; /* else it would be ready for ever */
-        if (!writers || ready == 0) { /* a grandchild may hold the pipe open */
-            if (the_board->finished || the_board->finding.fault != NO_FAULT) return ENDED; /* on its way out */
+        if (!writers || ready == 0) {                     /* a grandchild may hold the pipe open */
+            if (the_board->finished || the_board->finding.fault != NO_FAULT)
+                return ENDED; /* on its way out */
             siginfo_t gone = {0};
             if (waitid(P_PID, (id_t)c->pid, &gone, WEXITED | WNOHANG | WNOWAIT) == 0 && gone.si_pid)
                 return ENDED;
@@ -273,10 +274,11 @@ static const char *signal_name(int number) {
     static const struct {
         int number;
         const char *name;
-    } names[] = {{SIGSEGV, "SEGV"}, {SIGBUS, "BUS"},   {SIGILL, "ILL"},   {SIGFPE, "FPE"}, {SIGABRT, "ABRT"},
-                 {SIGTRAP, "TRAP"}, {SIGSYS, "SYS"},   {SIGKILL, "KILL"}, {SIGTERM, "TERM"}, {SIGINT, "INT"},
-                 {SIGALRM, "ALRM"}, {SIGHUP, "HUP"},   {SIGQUIT, "QUIT"}, {SIGUSR1, "USR1"}, {SIGUSR2, "USR2"},
-                 {SIGPIPE, "PIPE"}, {SIGXCPU, "XCPU"}, {SIGXFSZ, "XFSZ"}};
+    } names[] = {{SIGSEGV, "SEGV"}, {SIGBUS, "BUS"},   {SIGILL, "ILL"},   {SIGFPE, "FPE"},
+                 {SIGABRT, "ABRT"}, {SIGTRAP, "TRAP"}, {SIGSYS, "SYS"},   {SIGKILL, "KILL"},
+                 {SIGTERM, "TERM"}, {SIGINT, "INT"},   {SIGALRM, "ALRM"}, {SIGHUP, "HUP"},
+                 {SIGQUIT, "QUIT"}, {SIGUSR1, "USR1"}, {SIGUSR2, "USR2"}, {SIGPIPE, "PIPE"},
+                 {SIGXCPU, "XCPU"}, {SIGXFSZ, "XFSZ"}};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (names[i].number == number) return names[i].name;
     return "?";

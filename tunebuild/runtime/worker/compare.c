@@ -59,8 +59,8 @@ static bool matches(const comparison *c, element e, const void *got, const void 
     return near_by_tolerance(c, e, g, w, magnitude);
 }
 
-int64_t compare_elements(const comparison *c, element e, const void *got, const void *want,
-                         const void *scale, size_t count) {
+int64_t compare_elements(const comparison *c, element e, const void *got, const void *want, const void *scale,
+                         size_t count) {
     if (count == 0 || memcmp(got, want, count * element_bytes(e)) == 0) return -1;
     double largest = c->rule == TOLERANCE && c->scale == SCALE_MAX ? largest_magnitude(e, want, count) : 0;
     for (size_t i = 0; i < count; i++)

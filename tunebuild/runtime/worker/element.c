@@ -37,12 +37,9 @@ static double half_value(uint16_t bits) {
     int exponent = bits >> 10 & 31;
     double fraction = bits & 1023;
     double value;
-    if (exponent == 31)
-        value = fraction != 0 ? (double)__builtin_nanf("") : (double)__builtin_inff();
-    else if (exponent == 0)
-        value = fraction * two_to(-24);
-    else
-        value = (1024 + fraction) * two_to(exponent - 25);
+    if (exponent == 31) value = fraction != 0 ? (double)__builtin_nanf("") : (double)__builtin_inff();
+    else if (exponent == 0) value = fraction * two_to(-24);
+    else value = (1024 + fraction) * two_to(exponent - 25);
     return bits & 0x8000 ? -value : value;
 }
 
@@ -225,8 +222,8 @@ static void fill_floats(int pattern, element e, void *data, size_t count, uint64
             break;
         case MAXIMUM: write_float(e, data, i, largest(e)); break;
         case SPECIAL: {
-            double rare[] = {(double)__builtin_nanf(""), (double)__builtin_inff(),
-                             -(double)__builtin_inff(), -0.0};
+            double rare[] = {(double)__builtin_nanf(""), (double)__builtin_inff(), -(double)__builtin_inff(),
+                             -0.0};
             write_float(e, data, i, (bits & 7) < 4 ? near_normal(bits) : rare[bits & 3]);
             break;
         }

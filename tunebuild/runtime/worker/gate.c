@@ -15,7 +15,6 @@
 #define OUT_BYTE 0xc3
 #define ARENA_LIMIT ((size_t)4 << 30)
 
-
 /* Where one part's data lie in the arena, for one case and pass. */
 typedef struct slot {
     size_t input, want, scale;
@@ -37,7 +36,7 @@ typedef struct gate {
     size_t *first_spot; /* of each argument */
     size_t spot_count;
     spot *spots;
-    slot *slots; /* [case][pass][spot] */
+    slot *slots;           /* [case][pass][spot] */
     outcome_bits *results; /* [case][pass], at the start of the arena */
     char *arena;
     size_t arena_bytes;
@@ -72,7 +71,8 @@ static size_t largest_bytes(const job *j, size_t argument_index) {
 
 static bool map_spots(job *j) {
     g.first_spot = calloc(j->argument_count + 1, sizeof *g.first_spot);
-    for (size_t a = 0; a < j->argument_count; a++) g.first_spot[a + 1] = g.first_spot[a] + j->arguments[a].parts;
+    for (size_t a = 0; a < j->argument_count; a++)
+        g.first_spot[a + 1] = g.first_spot[a] + j->arguments[a].parts;
     g.spot_count = g.first_spot[j->argument_count];
     g.spots = calloc(g.spot_count + 1, sizeof *g.spots);
     for (size_t a = 0; a < j->argument_count; a++) {
@@ -234,7 +234,8 @@ static bool memory_damaged(const call *c, finding *f) {
     for (size_t a = 0; a < j->argument_count; a++) {
         if (!is_writable(j->arguments[a].kind)) continue;
         for (size_t part = 0; part < j->cases[c->index].extents[a].parts; part++)
-            if (canaries_damaged(&g.spots[g.first_spot[a] + part], element_bytes(j->arguments[a].element), f)) {
+            if (canaries_damaged(&g.spots[g.first_spot[a] + part], element_bytes(j->arguments[a].element),
+                                 f)) {
                 f->fault = CANARY;
                 f->argument = (int)a;
                 f->part = part;
@@ -264,7 +265,8 @@ static bool element_wrong(const call *c, size_t a, size_t part, finding *f) {
 static bool outcome_wrong(const call *c, const void *result, finding *f) {
     const job *j = g.job;
     for (size_t a = 0; a < j->argument_count; a++)
-        for (size_t part = 0; has_output(j->arguments[a].kind) && part < j->cases[c->index].extents[a].parts; part++)
+        for (size_t part = 0; has_output(j->arguments[a].kind) && part < j->cases[c->index].extents[a].parts;
+             part++)
             if (element_wrong(c, a, part, f)) return true;
     const outcome_bits *wanted = &g.results[c->index * PASSES + (size_t)c->pass];
     if (j->result == NO_ELEMENT ||
@@ -296,7 +298,8 @@ static bool call_fails(const call *c, bool judge_outcome, void *result) {
         memset(result, 0, 8);
         the_board->phase = PHASE_CALL;
         g.job->driver->call(c->fn, g.row_buffers, scalars, result);
-        failed = state_changed(&f) || memory_damaged(c, &f) || (judge_outcome && outcome_wrong(c, result, &f));
+        failed =
+            state_changed(&f) || memory_damaged(c, &f) || (judge_outcome && outcome_wrong(c, result, &f));
     }
     if (failed) the_board->finding = f;
     return failed;
@@ -313,7 +316,8 @@ static void make_inputs(size_t index, int pass) {
         for (size_t part = 0; has_input(j->arguments[a].kind) && part < x->parts; part++) {
             const uint64_t seed = mix_seed(j->cases[index].seed * PASSES + (uint64_t)pass, a << 16 | part);
             fill_buffer(x->fill, j->arguments[a].element,
-                        g.arena + g.slots[slot_index(index, pass, g.first_spot[a] + part)].input, x->elements, seed);
+                        g.arena + g.slots[slot_index(index, pass, g.first_spot[a] + part)].input, x->elements,
+                        seed);
         }
     }
 }
@@ -323,7 +327,8 @@ static void keep_outcome(const call *c, const void *result) {
     outcome_bits *wanted = &g.results[c->index * PASSES + (size_t)c->pass];
     memcpy(c->magnitudes ? wanted->scale : wanted->want, result, 8);
     for (size_t a = 0; a < j->argument_count; a++)
-        for (size_t part = 0; has_output(j->arguments[a].kind) && part < j->cases[c->index].extents[a].parts; part++) {
+        for (size_t part = 0; has_output(j->arguments[a].kind) && part < j->cases[c->index].extents[a].parts;
+             part++) {
             const size_t number = g.first_spot[a] + part;
             const slot *at = &g.slots[slot_index(c->index, c->pass, number)];
             memcpy(g.arena + (c->magnitudes ? at->scale : at->want), g.spots[number].harness,
@@ -335,7 +340,8 @@ static void keep_outcome(const call *c, const void *result) {
 static bool reference_fails(size_t index, int pass) {
     char result[8];
     const tb_driver *d = g.job->driver;
-    call c = {.index = index, .pass = pass, .right = pass == 0, .group = g.job->row_groups[0], .fn = d->rows[0].fn};
+    call c = {
+        .index = index, .pass = pass, .right = pass == 0, .group = g.job->row_groups[0], .fn = d->rows[0].fn};
     if (g.job->compare.scale == SCALE_ABS) {
         c.magnitudes = true;
         if (call_fails(&c, false, result)) return true;
@@ -388,7 +394,8 @@ static bool locate_spot(uintptr_t address, finding *f) {
             const uintptr_t starts[] = {(uintptr_t)s->row, (uintptr_t)s->harness};
             const uintptr_t views[] = {(uintptr_t)s->memory.row, (uintptr_t)s->memory.harness};
             for (int v = 0; v < 2; v++) {
-                if (address < views[v] - GUARD_BYTES || address >= views[v] + s->memory.bytes + GUARD_BYTES) continue;
+                if (address < views[v] - GUARD_BYTES || address >= views[v] + s->memory.bytes + GUARD_BYTES)
+                    continue;
                 const int64_t bytes = (int64_t)(address - starts[v]);
                 const int64_t width = (int64_t)element_bytes(g.job->arguments[a].element);
                 f->argument = (int)a;

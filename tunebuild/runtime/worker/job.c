@@ -90,11 +90,16 @@ static void take_compare(job *j, char *words) {
     double numbers[3] = {0};
     for (int i = 0; i < 3 && words; i++) numbers[i] = strtod(strsep(&words, " "), NULL);
     j->compare = (comparison){
-        .rule = strcmp(rule, "ulp") == 0 ? ULP : strcmp(rule, "tolerance") == 0 ? TOLERANCE : EXACT,
-        .ulp = numbers[0], .rtol = numbers[1], .atol = numbers[2],
-        .scale = !words ? SCALE_WANT : strcmp(words, "abs") == 0 ? SCALE_ABS
-                                   : strcmp(words, "max") == 0   ? SCALE_MAX
-                                                                 : SCALE_WANT,
+        .rule = strcmp(rule, "ulp") == 0         ? ULP
+                : strcmp(rule, "tolerance") == 0 ? TOLERANCE
+                                                 : EXACT,
+        .ulp = numbers[0],
+        .rtol = numbers[1],
+        .atol = numbers[2],
+        .scale = !words                      ? SCALE_WANT
+                 : strcmp(words, "abs") == 0 ? SCALE_ABS
+                 : strcmp(words, "max") == 0 ? SCALE_MAX
+                                             : SCALE_WANT,
     };
 }
 

@@ -20,16 +20,17 @@ bool region_map(region *r, size_t bytes, bool read_only) {
     if (file < 0) return false;
     char *base = MAP_FAILED;
     if (ftruncate(file, (off_t)bytes) == 0)
-        base = mmap(NULL, 2 * bytes + 3 * GUARD_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        base = mmap(NULL, 2 * bytes + 3 * GUARD_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+                    -1, 0);
     bool mapped = base != MAP_FAILED;
     if (mapped) {
         r->harness = base + GUARD_BYTES;
         r->row = base + 2 * GUARD_BYTES + bytes;
         r->bytes = bytes;
         int row_access = read_only ? PROT_READ : PROT_READ | PROT_WRITE;
-        mapped = mmap(r->harness, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file, 0) !=
-                     MAP_FAILED &&
-                 mmap(r->row, bytes, row_access, MAP_SHARED | MAP_FIXED, file, 0) != MAP_FAILED;
+        mapped =
+            mmap(r->harness, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file, 0) != MAP_FAILED &&
+            mmap(r->row, bytes, row_access, MAP_SHARED | MAP_FIXED, file, 0) != MAP_FAILED;
         if (!mapped) region_unmap(r);
     }
     close(file);

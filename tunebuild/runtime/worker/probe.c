@@ -81,7 +81,8 @@ void probe_pairs(size_t count, uint64_t slice_ns) {
     }
     fprintf(replies, "pairs %u", reps);
     for (size_t i = 0; i < count; i++)
-        fprintf(replies, " %llu:%llu", (unsigned long long)walls[2 * i], (unsigned long long)walls[2 * i + 1]);
+        fprintf(replies, " %llu:%llu", (unsigned long long)walls[2 * i],
+                (unsigned long long)walls[2 * i + 1]);
     fputc('\n', replies);
     free(walls);
 }

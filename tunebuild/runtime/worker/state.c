@@ -34,7 +34,8 @@ void state_reset(void) {
     unsigned csr = MXCSR_DEFAULT;
     __asm__ volatile("cld\n\tfninit\n\tldmxcsr %0" : : "m"(csr) : "memory");
     if (has_avx()) __asm__ volatile("vzeroupper" : : : "memory");
-    if (tiles_allowed) __asm__ volatile(".byte 0xc4, 0xe2, 0x78, 0x49, 0xc0" : : : "memory"); /* tilerelease */
+    if (tiles_allowed)
+        __asm__ volatile(".byte 0xc4, 0xe2, 0x78, 0x49, 0xc0" : : : "memory"); /* tilerelease */
 }
 
 static bool changed(finding *f, const char *name, unsigned before, unsigned after) {

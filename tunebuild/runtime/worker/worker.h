@@ -22,7 +22,7 @@
 #include "../tb_driver.h"
 
 #define WORKER_PROTOCOL 1
-#define PASSES 2     /* calls at the same addresses, with other data */
+#define PASSES 2 /* calls at the same addresses, with other data */
 #define MAX_SLICES 8192
 
 /* --- elements and their fills (element.c) ------------------------------------------------------- */
@@ -105,13 +105,21 @@ size_t pointed_parts(const job *j, const call_case *c, size_t argument); /* addr
 /* --- comparing (compare.c) ---------------------------------------------------------------------- */
 
 /* The index of the first element that differs too much, or -1. `scale` may be NULL but for SCALE_ABS. */
-int64_t compare_elements(const comparison *c, element e, const void *got, const void *want,
-                         const void *scale, size_t count);
+int64_t compare_elements(const comparison *c, element e, const void *got, const void *want, const void *scale,
+                         size_t count);
 
 /* --- the board and findings --------------------------------------------------------------------- */
 
 typedef enum fault {
-    NO_FAULT, WRONG_ELEMENT, WRONG_RESULT, CANARY, ENVIRONMENT, SIGNALLED, EXITED, HUNG, OUT_OF_MEMORY
+    NO_FAULT,
+    WRONG_ELEMENT,
+    WRONG_RESULT,
+    CANARY,
+    ENVIRONMENT,
+    SIGNALLED,
+    EXITED,
+    HUNG,
+    OUT_OF_MEMORY
 } fault;
 
 typedef enum phase { PHASE_SETUP, PHASE_FILL, PHASE_PREPARE, PHASE_CALL } phase;
@@ -119,14 +127,14 @@ typedef enum side { NOWHERE, BEFORE, INSIDE, PAST, JUMPED, NEAR_STACK } side;
 
 typedef struct finding {
     fault fault;
-    int signal, code;    /* `code`: the exit status */
-    char access;         /* r, w, or ? */
+    int signal, code; /* `code`: the exit status */
+    char access;      /* r, w, or ? */
     side side;
-    int argument;        /* -1: none */
+    int argument; /* -1: none */
     size_t part;
     int64_t element;
     uintptr_t address;
-    char name[24];       /* the register that changed */
+    char name[24]; /* the register that changed */
     unsigned before, after;
     char got[40], want[40];
 } finding;
@@ -182,8 +190,8 @@ event child_watch(child *c, int timeout_ms);
 void child_stop(child *c);
 /* After `ENDED` or `STUCK`: what became of it, from the board or from its wait status. */
 finding child_finding(child *c, event how);
-int child_order(void);        /* in a child that takes orders: waits for one; 0 at the end of file */
-void child_replied(void);     /* in the child: the order is done */
+int child_order(void);    /* in a child that takes orders: waits for one; 0 at the end of file */
+void child_replied(void); /* in the child: the order is done */
 void report_finding(const job *j, const finding *f, const child *c);
 
 /* --- processor state (state.c) ------------------------------------------------------------------ */
