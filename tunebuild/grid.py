@@ -21,6 +21,9 @@ MAX_CELLS = 1_000_000  # that a filter is asked about
 MAX_ROWS = 100_000  # that are left
 MAX_SUFFIX = 128  # family, two underscores, suffix and ".c" are a file name of at most 255 bytes
 
+MAX_SUFFIX_MISTAKES = 5  # of one grid: what is wrong with one cell is wrong with thousands
+_OWN_SUFFIX = 'write it as a [[family.NAME.row]] with suffix = "NAME" of letters, digits and _'
+
 RESERVED_VALUES = ("fn", "prototype", "family", "suffix", "requires", "cflags", "decline")
 _REFERENCES = ("isa", "toolchain", "flags")  # values that name a table
 _SUFFIX = re.compile(r"[A-Za-z0-9_]+", re.ASCII)
@@ -133,12 +136,9 @@ def rows(
     axes = _axes(grid, hints, names, (*path, "grid", "axes"), notes)
     cells, removed = _filtered(axes, grid.where if grid else "", (*path, "grid"), notes)
     made = _product(axes, cells, layout, names)
-    seen: dict[str, Row] = {}
-    if _needs_look(axes, made) and all(map(_NAME.fullmatch, grid.axes if grid else ())):
-        for row in made:
-            _check_suffix(row, seen, (*path, "grid", "axes"), notes)
-    elif singles:
-        seen = {row.suffix: row for row in made}
+    if not _are_safe(axes, made) and not notes.within((*path, "grid", "axes")):
+        _check_product(made, (*path, "grid", "axes"), notes)
+    seen = {row.suffix: row for row in made} if singles else {}
     for index, single in enumerate(singles):
         where = (*path, "row", index)
         row = _single(single, layout, names, where, notes)
@@ -185,12 +185,23 @@ def _places(axes: list[tuple[Choice, ...]]) -> dict[str, tuple[int, int]]:
     }
 
 
-def _needs_look(axes: list[tuple[Choice, ...]], made: list[Row]) -> bool:
-    """May a suffix be wrong? Not when all pieces are safe, and all suffixes short and different."""
-    pieces = [choice.piece for axis in axes for choice in axis]
+def _are_safe(axes: list[tuple[Choice, ...]], made: list[Row]) -> bool:
+    """Are all suffixes short and different, and none reserved? Their pieces are safe already."""
     longest = sum(max((len(choice.piece) for choice in axis), default=0) + 1 for axis in axes)
-    safe = _SUFFIX.fullmatch("_".join(pieces) or "_") is not None and REFERENCE not in pieces
-    return not safe or longest > MAX_SUFFIX or len({row.suffix for row in made}) < len(made)
+    reserved = len(axes) == 1 and any(choice.piece == REFERENCE for choice in axes[0])
+    return longest <= MAX_SUFFIX and not reserved and len({row.suffix for row in made}) == len(made)
+
+
+def _check_product(made: list[Row], path: KeyPath, notes: Notes) -> None:
+    """Note what is wrong with suffixes of the product: the first of each kind speaks for its like."""
+    seen: dict[str, Row] = {}
+    found = Notes()
+    for row in made:
+        _check_suffix(row, seen, path, found)
+        if len(found.noted) >= MAX_SUFFIX_MISTAKES:
+            break
+    for note in found.noted:
+        notes.add(note.path, note.what, note.fix)
 
 
 def _axes(
@@ -201,10 +212,28 @@ def _axes(
         _check_name(name, (*path, name), notes)
         if not values:
             notes.add((*path, name), "an axis without values", "write at least one, or remove the axis")
-        for index, value in enumerate(values if name in _REFERENCES else ()):
-            check_reference(name, value, names, (*path, name, index), notes)
-        axes.append(tuple(Choice(((name, value),), piece(name, value)) for value in values))
+        if name in _REFERENCES:
+            for index, value in enumerate(values):
+                check_reference(name, value, names, (*path, name, index), notes)
+        axis = tuple(Choice(((name, value),), piece(name, value)) for value in values)
+        _check_pieces(axis, (*path, name), notes)
+        axes.append(axis)
     return [*axes, hint_choices(hints)] if hints else axes
+
+
+def _check_pieces(axis: tuple[Choice, ...], path: KeyPath, notes: Notes) -> None:
+    """The values of an axis must differ, and each be fit for a C name."""
+    if notes.within(path):
+        return
+    pieces = [choice.piece for choice in axis]
+    if len(set(pieces)) == len(pieces) and all(map(_SUFFIX.fullmatch, pieces)):
+        return
+    for index, text in enumerate(pieces):
+        value = axis[index].values[0][1]
+        if not _SUFFIX.fullmatch(text):
+            notes.add((*path, index), f"`{text[:100]}` cannot be part of a C name", _OWN_SUFFIX)
+        elif text in pieces[:index]:
+            notes.add((*path, index), f"the value {value!r} stands twice: two rows `{text}`", "remove one")
 
 
 def _check_name(name: str, path: KeyPath, notes: Notes) -> None:
@@ -365,8 +394,7 @@ def _check_suffix(row: Row, seen: dict[str, Row], path: KeyPath, notes: Notes) -
         notes.add(path, "the suffix `reference` is that of the reference body", "choose another suffix")
     elif not _SUFFIX.fullmatch(suffix) or len(suffix) > MAX_SUFFIX:
         why = "is too long" if len(suffix) > MAX_SUFFIX else "cannot be part of a C name"
-        fix = 'write it as a [[family.NAME.row]] with suffix = "NAME" of letters, digits and _'
-        notes.add(path, f"the suffix `{suffix[:200]}` {why}", fix)
+        notes.add(path, f"the suffix `{suffix[:200]}` {why}", _OWN_SUFFIX)
     elif first is not row:
         fix = 'give one of them a suffix of its own: suffix = "NAME"'
         what = f"two rows have the suffix `{suffix}`: {_shown(first)} and {_shown(row)}"

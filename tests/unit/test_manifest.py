@@ -235,10 +235,10 @@ CASES: list[tuple[str, str, str, str, str]] = [
     ("[family.dot.grid.axes]\nu = [1, 2, 4]\n", "", FAMILY, "it has no rows", "[family.dot.grid.axes]"),
     ("u = [1, 2, 4]", "u = []", f"{FAMILY}.grid.axes.u", "an axis without values", "at least one"),
     ("u = [1, 2, 4]", "u = [1, [2]]", f"{FAMILY}.grid.axes.u[1]", "an array where a boolean, a number or a string", ""),
-    ("u = [1, 2, 4]", "u = [1, 2, 1]", f"{FAMILY}.grid.axes", "two rows have the suffix `u1`: (u = 1) and (u = 1)", "suffix ="),
-    ("u = [1, 2, 4]", "u = [-1]", f"{FAMILY}.grid.axes", "the suffix `u-1` cannot be part of a C name", 'suffix = "NAME"'),
-    ("u = [1, 2, 4]", "u = [1e-5]", f"{FAMILY}.grid.axes", "the suffix `u1e-05` cannot be", "[[family.NAME.row]]"),
-    ("u = [1, 2, 4]", 'u = ["a b"]', f"{FAMILY}.grid.axes", "`u_a b` cannot be", ""),
+    ("u = [1, 2, 4]", "u = [1, 2, 1]", f"{FAMILY}.grid.axes.u[2]", "the value 1 stands twice: two rows `u1`", "remove one"),
+    ("u = [1, 2, 4]", "u = [-1]", f"{FAMILY}.grid.axes.u[0]", "`u-1` cannot be part of a C name", 'suffix = "NAME"'),
+    ("u = [1, 2, 4]", "u = [1e-5]", f"{FAMILY}.grid.axes.u[0]", "`u1e-05` cannot be", "[[family.NAME.row]]"),
+    ("u = [1, 2, 4]", 'u = ["a b"]', f"{FAMILY}.grid.axes.u[0]", "`u_a b` cannot be", ""),
     ("u = [1, 2, 4]", "fn = [1]", f"{FAMILY}.grid.axes.fn", "every template already has", "another name"),
     ("u = [1, 2, 4]", '"a-b" = [1]', f"{FAMILY}.grid.axes.a-b", "no name that a template can use", ""),
     ("u = [1, 2, 4]", 'isa = ["base", "avx3"]', f"{FAMILY}.grid.axes.isa[1]", "no [isa.avx3] is declared", "`avx2`?"),
@@ -387,6 +387,18 @@ def test_parameter_with_the_name_of_a_workloads_key_is_refused(tmp_path: Path) -
     assert "the parameter `weight` has the name of a workload's key" in found[0].what
 
 
+def test_cells_whose_suffixes_meet_are_refused(tmp_path: Path) -> None:
+    axes = 'a = ["x", "x_b_y"]\nb = ["y_b_z", "z"]'
+    mistake = one_mistake(tmp_path, BASE.replace("u = [1, 2, 4]", axes))
+    cells = "(a = 'x', b = 'y_b_z') and (a = 'x_b_y', b = 'z')"
+    assert mistake.what == f"two rows have the suffix `a_x_b_y_b_z`: {cells}"
+
+
+def test_axis_named_reference_cannot_make_the_reserved_suffix(tmp_path: Path) -> None:
+    mistake = one_mistake(tmp_path, BASE.replace("u = [1, 2, 4]", "reference = [true, false]"))
+    assert "`reference` is that of the reference body" in mistake.what
+
+
 def test_buffer_that_nothing_sizes_says_the_line_to_write(tmp_path: Path) -> None:
     text = BASE.replace("size_t n)", "int n, int m)") + "[family.dot.workload.l]\nn = 1\nm = 1\n"
     found = mistakes(tmp_path, text)
@@ -420,9 +432,9 @@ def test_all_mistakes_come_at_once_in_the_order_of_the_text(tmp_path: Path) -> N
     )
     found = mistakes(tmp_path, text)
     assert [m.key for m in found] == [
-        "project.colour", "family.dot.pin", "family.dot.fallback", "family.dot.grid.axes", "scope.s.tuner",
+        "project.colour", "family.dot.pin", "family.dot.fallback", "family.dot.grid.axes.u[1]", "scope.s.tuner",
     ]  # fmt: skip
-    assert [(m.line, m.column) for m in found] == [(3, 1), (6, 1), (7, 1), (8, 18), (11, 1)]
+    assert [(m.line, m.column) for m in found] == [(3, 1), (6, 1), (7, 1), (9, 9), (11, 1)]
     with pytest.raises(ConfigError) as caught:
         manifest.read(tmp_path)
     assert caught.value.what == "5 mistakes"
