@@ -17,7 +17,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from faultlab import crash, damage, sharing
+from faultlab import crash, damage, limits, sharing
 from faultlab.common import Result
 
 ROWS: Mapping[int, Callable[[bool], Result]] = {
@@ -25,6 +25,9 @@ ROWS: Mapping[int, Callable[[bool], Result]] = {
     4: damage.torn,
     8: sharing.concurrent,
     9: sharing.dead_holder,
+    14: limits.read_only,
+    15: limits.full_disk,
+    16: limits.failing_calls,
     20: damage.foreign,
     23: damage.hostile,
     29: damage.versions,

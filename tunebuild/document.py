@@ -54,9 +54,10 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """A file from which nothing is believed, and why."""
+    """A file from which nothing is believed, and why. ``failed``: the read failed, the file may be good."""
 
     why: str
+    failed: bool = False
 
 
 class _Malformed(Exception):

@@ -79,45 +79,51 @@ def sweep_temporaries(folder: Path, older_than_s: float = STALE_TEMPORARY_S) -> 
     return gone
 
 
-def _taken_soon(handle: int) -> bool:
-    """Take the lock within `PATIENCE_S`: most holders only write one file, and need no word."""
+def _take(handle: int, wait_message: str) -> None:
+    """Take the lock. Most holders only write one file, so a wait is worth a word after `PATIENCE_S` only."""
     import fcntl
+    import sys
 
     until = time.monotonic() + PATIENCE_S
-    while True:
+    while time.monotonic() < until:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return True
-        except OSError:
-            if time.monotonic() > until:
-                return False
+            return
+        except BlockingIOError:
             time.sleep(0.005)
+    holder = os.pread(handle, 64, 0).decode(errors="replace").strip() or "another process"
+    if wait_message:
+        print(f"tunebuild: {wait_message} (held by process {holder})", file=sys.stderr, flush=True)
+    fcntl.flock(handle, fcntl.LOCK_EX)
 
 
 @contextlib.contextmanager
 def locked(path: Path, *, wait_message: str = "") -> Iterator[None]:
     """Hold the advisory lock of ``path`` (a `.lock` file beside it). Says who holds it when it must wait."""
-    import fcntl
-    import sys
-
     target = Path(os.path.realpath(path))
     lock = target.with_name(f".{target.name}.lock")
+    handle = -1
     try:
         lock.parent.mkdir(parents=True, exist_ok=True)
         handle = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        _take(handle, wait_message)
     except OSError as error:
+        _close(handle)
         raise WorkFailed(
             f"cannot lock {path}: {error.strerror or error}", fix=f"make {lock.parent} writable"
         ) from error
+    except BaseException:  # interrupted while it waited
+        _close(handle)
+        raise
     try:
-        if not _taken_soon(handle):
-            holder = os.pread(handle, 64, 0).decode(errors="replace").strip() or "another process"
-            if wait_message:
-                print(f"tunebuild: {wait_message} (held by process {holder})", file=sys.stderr, flush=True)
-            fcntl.flock(handle, fcntl.LOCK_EX)
         with contextlib.suppress(OSError):
             os.ftruncate(handle, 0)
             os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
         yield
     finally:
+        _close(handle)
+
+
+def _close(handle: int) -> None:
+    with contextlib.suppress(OSError):
         os.close(handle)

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from tunebuild import emit
 from tunebuild.document import MAX_BYTES, Built, Document, Unreadable, parse, render
+from tunebuild.errors import WorkFailed
 from tunebuild.model import Box
 from tunebuild.upsert import Change, Merged, Writer, merge
 
@@ -46,7 +47,7 @@ def read(path: Path) -> Document | Unreadable | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError) as error:
-        return Unreadable(f"cannot be read: {_words(error)}")
+        return Unreadable(f"cannot be read: {_words(error)}", failed=True)
     try:
         status = os.fstat(handle)
         if not stat.S_ISREG(status.st_mode):
@@ -54,9 +55,10 @@ def read(path: Path) -> Document | Unreadable | None:
         with os.fdopen(os.dup(handle), "rb") as stream:
             data = stream.read(MAX_BYTES + 1)
     except OSError as error:
-        return Unreadable(f"cannot be read: {_words(error)}")
+        return Unreadable(f"cannot be read: {_words(error)}", failed=True)
     finally:
-        os.close(handle)
+        with contextlib.suppress(OSError):
+            os.close(handle)
     return parse(data, mtime_s=status.st_mtime_ns // 1_000_000_000)
 
 
@@ -81,7 +83,7 @@ def save(
     writer = Writer(box, written, abbreviated(binary, environ))
     with emit.locked(path, wait_message=f"waiting for {path.name}"):
         _sweep(path)
-        merged = merge(read(path), change, writer, built_now=built_now, binary_s=binary_s)
+        merged = merge(_readable(path), change, writer, built_now=built_now, binary_s=binary_s)
         emit.write_durable(path, render(merged.document))
     return merged
 
@@ -94,17 +96,27 @@ def abbreviated(path: str, environ: Mapping[str, str] = os.environ) -> str:
     return path
 
 
+def _readable(path: Path) -> Document | Unreadable | None:
+    """What a write starts from: a file that failed to be read may be good, so it is not written over."""
+    found = read(path)
+    if isinstance(found, Unreadable) and found.failed:
+        raise WorkFailed(f"{path} {found.why}", fix="make it readable, or remove it to start anew")
+    return found
+
+
 def _sweep(path: Path) -> None:
     """Remove what killed writers of this very file left behind, once it is an hour old."""
     target = Path(os.path.realpath(path))
-    for leftover in target.parent.glob(f".{_escaped(target.name)}.*.tmp"):
-        with contextlib.suppress(OSError):
-            if time.time() - leftover.stat().st_mtime > emit.STALE_TEMPORARY_S:
-                leftover.unlink()
+    with contextlib.suppress(OSError):
+        for name in os.listdir(target.parent):
+            if name.startswith(f".{target.name}.") and name.endswith(".tmp"):
+                _remove_old(target.with_name(name))
 
 
-def _escaped(name: str) -> str:
-    return "".join(f"[{char}]" if char in "*?[" else char for char in name)
+def _remove_old(leftover: Path) -> None:
+    with contextlib.suppress(OSError):
+        if time.time() - leftover.stat().st_mtime > emit.STALE_TEMPORARY_S:
+            leftover.unlink()
 
 
 def _words(error: Exception) -> str:

@@ -24,7 +24,7 @@ _CALLS = (
 _OLD = Document(kernels={"old": "a"}, runtime={"threads": 2}, provenance={"box": BOX.identity, "noise": "ok"})
 _FOREIGN = Document(kernels={"old": "a"}, provenance={"box": "linux|x86_64||6.8.0|B"})
 
-_START = (
+START = (
     "import sys, pathlib\nfrom tunebuild import exchange, history, sidecar\nfrom tunebuild.model import Box\n"
     "from tunebuild.upsert import Change\nfrom tunebuild.verdict import Demand\n"
     f"box = Box({BOX.identity!r}, 'x86_64', frozenset({{'avx2'}}))\npath = pathlib.Path(sys.argv[1])\n"
@@ -120,15 +120,15 @@ def killed_anywhere(quick: bool) -> Result:
     tally = Tally()
     for write in WRITES[1:3] if quick else WRITES:
         with workshop() as folder:
-            for call, count in _points(folder, write):
-                path = _fresh(folder, write)
+            for call, count in points(folder, write):
+                path = fresh(folder, write)
                 code = _run(folder, path, write, "-e", f"inject={call}:signal=SIGKILL:when={count}")
                 why = write.whole(path) if code == -signal.SIGKILL else f"not killed, exit code {code}"
                 tally.add(f"{write.name}, {call} {count}", why)
     return tally.result(1, fault)
 
 
-def _fresh(folder: Path, write: Write) -> Path:
+def fresh(folder: Path, write: Write) -> Path:
     place = folder / "place"
     shutil.rmtree(place, ignore_errors=True)
     shutil.rmtree(folder / "history", ignore_errors=True)
@@ -143,7 +143,7 @@ def _run(folder: Path, path: Path, write: Write, *words: str) -> int:
     strace = ["strace", "-qq", "-y", "-e", "signal=none", "-e", f"trace={','.join(_CALLS)}"]
     log = ["-o", str(folder / "log"), *words]
     done = subprocess.run(
-        [*strace, *log, sys.executable, "-c", _START + write.code, str(path)],
+        [*strace, *log, sys.executable, "-c", START + write.code, str(path)],
         env=env, capture_output=True, timeout=120, check=False,
     )  # fmt: skip
     return done.returncode
@@ -153,9 +153,9 @@ def _lines(folder: Path) -> list[str]:
     return (folder / "log").read_text(errors="replace").splitlines()
 
 
-def _points(folder: Path, write: Write) -> list[tuple[str, int]]:
+def points(folder: Path, write: Write) -> list[tuple[str, int]]:
     """(call, how many of its kind came so far) for each call on our files in a run without a fault."""
-    path = _fresh(folder, write)
+    path = fresh(folder, write)
     code = _run(folder, path, write)
     if code != 0:
         raise RuntimeError(f"{write.name} fails without any fault")
@@ -191,7 +191,7 @@ def power_lost(quick: bool) -> Result:
     new = frozenset({"old", "new"})
     with workshop() as folder:
         write = WRITES[1]
-        path = _fresh(folder, write)
+        path = fresh(folder, write)
         _run(folder, path, write, "-s", "1000000", "-xx")
         old = render(_OLD)
         ops = _operations(_lines(folder), path.parent)
