@@ -21,7 +21,7 @@ def inside(root: Path, base: Path, text: str, wanted: Wanted, path: KeyPath, not
     A project reads no file outside its folder, through no `..` and no symbolic link, so that a copy of the
     folder is a copy of the project. ``wanted`` "anything" need not exist.
     """
-    if not text or any(char < " " for char in text):
+    if not text or not text.isprintable():
         notes.add(path, f"{text!r} is no path", "write a path relative to the project")
         return None
     if os.path.isabs(text):
@@ -53,9 +53,14 @@ def _really_under(path: str, root: str) -> bool:
     return _under(real, _real_folder(root)) or path == root
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=65_536)
 def _real_folder(folder: str) -> str:
-    return os.path.realpath(folder)
+    """As `os.path.realpath`, but the thousands of folders of a project ask about their parents once."""
+    parent, name = os.path.split(folder)
+    if not name:
+        return folder
+    plain = os.path.join(_real_folder(parent), name)
+    return os.path.realpath(plain) if os.path.islink(plain) else plain
 
 
 def forget() -> None:
