@@ -120,6 +120,28 @@ def test_renewed_bench_starts_a_new_process() -> None:
         assert not isinstance(live.run(micro_round((4, 5), (1, 2000))), Disturbed)
 
 
+def told_addresses(live: LiveBench, placement: int) -> tuple[int, ...]:
+    told = live.run(micro_round((1, 5), (0, 5), placement=placement))
+    assert isinstance(told, Disturbed) and told.why.startswith("SIGABRT: at ")
+    return tuple(int(word, 16) for word in told.why.split()[2:4])
+
+
+def test_buffers_are_aligned_and_lie_elsewhere_for_another_placement_or_process() -> None:
+    with Worker(made.executable(), made.library("bad")) as worker:
+        live = bench_of(worker, made.ride(), ("tells", "reference"))
+        first, other = told_addresses(live, 0), told_addresses(live, 5)
+        again = told_addresses(live, 0)
+        live.renew(7)
+        moved = told_addresses(live, 0)
+        randomised = worker.randomised
+    pages = [tuple(address % 4096 for address in each) for each in (first, other, moved)]
+    assert all(address % 64 == 0 for each in (first, other, moved) for address in each)
+    assert all(x != y for x, y in pages)
+    assert len(set(pages)) == 3
+    assert [a % 4096 for a in again] == list(pages[0])
+    assert randomised or again == first
+
+
 def test_two_subjects_take_turns_on_one_worker() -> None:
     with Worker(made.executable(), made.library("kinds")) as worker:
         mul = bench_of(worker, made.mul(), ("bad_mul", "reference"))  # a row number that `gather` lacks

@@ -129,7 +129,7 @@ void child_start(child *c, void (*body)(void *), void *context, locate *where) {
     *c = (child){0};
     if (pipe2(output, O_CLOEXEC) || pipe2(reply, O_CLOEXEC) || pipe2(orders, O_CLOEXEC)) return;
     the_board->finding = (finding){.argument = -1};
-    the_board->finished = false;
+    the_board->finished = 0;
     fflush(replies);
     pid_t pid = fork();
     if (pid == 0) {
@@ -158,6 +158,10 @@ void child_start(child *c, void (*body)(void *), void *context, locate *where) {
     else close_all(c);
     fcntl(c->output, F_SETFL, O_NONBLOCK);
 }
+
+static uint32_t finished_by(pid_t pid) { return (uint32_t)pid ^ 0x5a17f00du; }
+
+void child_finished(void) { the_board->finished = finished_by(getpid()); }
 
 int child_order(void) {
     char byte;
@@ -214,7 +218,7 @@ event child_watch(child *c, int timeout_ms) {
         if (files[1].revents & POLLIN && read(c->reply, &byte, 1) == 1) return REPLIED;
         if (files[1].revents & POLLHUP) replying = false; /* else it would be ready for ever */
         if (!writers || ready == 0) {                     /* a grandchild may hold the pipe open */
-            if (the_board->finished || the_board->finding.fault != NO_FAULT)
+            if (the_board->finished == finished_by(c->pid) || the_board->finding.fault != NO_FAULT)
                 return ENDED; /* on its way out */
             siginfo_t gone = {0};
             if (waitid(P_PID, (id_t)c->pid, &gone, WEXITED | WNOHANG | WNOWAIT) == 0 && gone.si_pid)
@@ -243,7 +247,7 @@ void child_stop(child *c) {
 
 /* A row may have written anywhere, the board included: nothing on it can be an index before this. */
 static finding sane(finding f) {
-    if (f.fault > OUT_OF_MEMORY) f = (finding){.fault = SIGNALLED, .signal = SIGSEGV, .argument = -1};
+    if (f.fault > SCRIBBLED) f = (finding){.fault = SCRIBBLED, .argument = -1};
     if (f.side > NEAR_STACK) f.side = NOWHERE;
     if (f.access != 'r' && f.access != 'w') f.access = '?';
     f.name[sizeof f.name - 1] = f.got[sizeof f.got - 1] = f.want[sizeof f.want - 1] = '\0';
@@ -253,13 +257,15 @@ static finding sane(finding f) {
 
 finding child_finding(child *c, event how) {
     finding f = the_board->finding;
+    const bool finished = the_board->finished == finished_by(c->pid);
     int status = 0;
     if (how == STUCK) kill(c->pid, SIGKILL);
     waitpid(c->pid, &status, 0);
     c->pid = 0;
     close_all(c);
     if (how == STUCK) return (finding){.fault = HUNG, .argument = -1};
-    if (f.fault != NO_FAULT || the_board->finished) return sane(f);
+    if (f.fault != NO_FAULT) return sane(f);
+    if (finished && WIFEXITED(status) && WEXITSTATUS(status) == 0) return f;
     f.argument = -1;
     f.fault = WIFSIGNALED(status) ? SIGNALLED : EXITED;
     f.access = '?';
@@ -295,7 +301,7 @@ static void say_text(const char *text, size_t length) {
 /* One reply line's tail: key=value words, texts percent-encoded. */
 void report_finding(const job *j, const finding *f, const child *c) {
     static const char *const faults[] = {"none",   "element", "result", "canary", "environment",
-                                         "signal", "exit",    "hang",   "memory"};
+                                         "signal", "exit",    "hang",   "memory", "scribble"};
     static const char *const sides[] = {"nowhere", "before", "inside", "past", "jumped", "stack"};
     static const char *const phases[] = {"setup", "fill", "prepare", "call"};
     fprintf(replies, " fault=%s phase=%s case=%d pass=%d placement=%s", faults[f->fault],

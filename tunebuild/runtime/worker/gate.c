@@ -367,7 +367,7 @@ static void reference_body(void *context) {
             make_inputs(i, pass);
             if (reference_fails(i, pass)) return;
         }
-    the_board->finished = true;
+    child_finished();
 }
 
 /* --- a row's child ------------------------------------------------------------------------------- */
@@ -384,7 +384,7 @@ static void row_body(void *context) {
                 c.right = placement == RIGHT;
                 if (call_fails(&c, true, result)) return;
             }
-    the_board->finished = true;
+    child_finished();
 }
 
 static bool locate_spot(uintptr_t address, finding *f) {
@@ -410,7 +410,7 @@ static bool locate_spot(uintptr_t address, finding *f) {
 
 /* --- the server's side --------------------------------------------------------------------------- */
 
-static void run_child(const char *what, void (*body)(void *)) {
+static bool run_child(const char *what, void (*body)(void *)) {
     child c;
     fputs(what, replies);
     child_start(&c, body, NULL, locate_spot);
@@ -418,16 +418,13 @@ static void run_child(const char *what, void (*body)(void *)) {
         finding f = {.fault = OUT_OF_MEMORY, .argument = -1};
         fputs(" bad", replies);
         report_finding(g.job, &f, &c);
-        return;
+        return false;
     }
     event how = child_watch(&c, g.job->timeout_ms);
     finding f = child_finding(&c, how);
-    if (how == ENDED && the_board->finished) {
-        fputs(" ok", replies);
-        return;
-    }
-    fputs(" bad", replies);
-    report_finding(g.job, &f, &c);
+    fputs(f.fault == NO_FAULT ? " ok" : " bad", replies);
+    if (f.fault != NO_FAULT) report_finding(g.job, &f, &c);
+    return f.fault == NO_FAULT;
 }
 
 /* Replies `reference ok RETURN...` (one a case and pass), or `reference bad …`. */
@@ -437,8 +434,7 @@ void gate_reference(job *j) {
         gate_close();
         return;
     }
-    run_child("reference", reference_body);
-    if (the_board->finished && j->result != NO_ELEMENT)
+    if (run_child("reference", reference_body) && j->result != NO_ELEMENT)
         for (size_t i = 0; i < j->case_count * PASSES; i++) {
             char text[40];
             element_text(j->result, g.results[i].want, 0, text, sizeof text);

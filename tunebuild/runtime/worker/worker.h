@@ -119,7 +119,8 @@ typedef enum fault {
     SIGNALLED,
     EXITED,
     HUNG,
-    OUT_OF_MEMORY
+    OUT_OF_MEMORY,
+    SCRIBBLED
 } fault;
 
 typedef enum phase { PHASE_SETUP, PHASE_FILL, PHASE_PREPARE, PHASE_CALL } phase;
@@ -156,7 +157,7 @@ typedef struct request {
 
 typedef struct board {
     volatile uint32_t heartbeat; /* moves whenever the child does */
-    volatile bool finished;
+    volatile uint32_t finished;  /* a number that a row scribbling over the board does not hit on */
     volatile phase phase;
     volatile int case_index, pass;
     volatile bool flush_right;
@@ -188,10 +189,12 @@ void children_prepare(void); /* once, in the server: signal handlers on an alter
 void child_start(child *c, void (*body)(void *), void *context, locate *where);
 event child_watch(child *c, int timeout_ms);
 void child_stop(child *c);
-/* After `ENDED` or `STUCK`: what became of it, from the board or from its wait status. */
+/* After `ENDED` or `STUCK`: what became of it, from the board or from its wait status; NO_FAULT when it
+ * finished. */
 finding child_finding(child *c, event how);
-int child_order(void);    /* in a child that takes orders: waits for one; 0 at the end of file */
-void child_replied(void); /* in the child: the order is done */
+int child_order(void);     /* in a child that takes orders: waits for one; 0 at the end of file */
+void child_finished(void); /* in a child that takes none: all is done, and well */
+void child_replied(void);  /* in the child: the order is done */
 void report_finding(const job *j, const finding *f, const child *c);
 
 /* --- processor state (state.c) ------------------------------------------------------------------ */
