@@ -22,7 +22,7 @@ from tunebuild.upsert import origin_of
 from tunebuild.verdict import Found
 
 BUDGET_PCT = 5.0
-_LEFT_BEHIND = frozenset({"binary", "box", "written", "origin", "class", "engine_sha", "adopted_profile"})
+_LEFT_BEHIND = frozenset({"binary", "box", "written", "origin", "class", "engine_sha"})
 _MINT_FIRST = "run `tunebuild mint` on this box first"
 
 
@@ -90,7 +90,7 @@ def export(
 
 def _sound(found: Found, judged: Verdict, what: str) -> Document:
     whole_file = judged.reason in ("absent", "unreadable", "foreign_box", "version", "stale_binary")
-    if not isinstance(found, Document) or whole_file or judged.stale:
+    if not isinstance(found, Document) or whole_file:
         detail = f" ({judged.detail})" if judged.detail else ""
         raise Refused(f"{what}: the sidecar is {judged.reason}{detail}", fix=_MINT_FIRST)
     for note, from_where in (("origin", "another box"), ("adopted_profile", "a class profile")):

@@ -279,7 +279,7 @@ def at_start(state: ScopeState, start: Start) -> Due:
         return Due(lines=(_not_converged(state, start.depth),))
     stop = start.policy == "restart" and not start.forced
     adopt = state.adoption.kind == "partial" and not start.forced
-    resolve = bool(state.scope.resolver) and not adopt and not start.forced
+    resolve = bool(state.scope.resolver) and not start.forced
     first: tuple[Action, ...] = ("adopt",) if adopt else ("resolve",) if resolve else ()
     if start.suppressed and not start.forced:
         line = f"tunebuild: scope {state.scope.name} stays untuned: no minting, by {start.suppressed}"

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
@@ -217,16 +217,20 @@ def unlocked_row(family: Family, profile: Profile, here: resolve.Here) -> str:
 
 
 def _left_over(
-    family: Family, profile: Profile, offer: resolve.Source, here: resolve.Here
+    family: Family, profile: Profile, offer: resolve.Source, here: resolve.Here, fresh: Mapping[str, str]
 ) -> tuple[bool, str]:
-    """(the profile holds no answer, why the family is raced all the same); an empty text: it is covered."""
+    """(the profile holds no answer, why the family is raced all the same); an empty text: it is covered.
+
+    Seats measured here stay when the others are adopted, so the two must agree about the layout.
+    """
     if not resolve.answers(family, offer):
         return True, "the profile does not name it"
     if refused := resolve.objection(family, offer, here):
         return False, refused
     if row := unlocked_row(family, profile, here):
         return False, f"this box can run {row}, which the profile's box could not"
-    return False, ""
+    both = {seat.key: fresh.get(seat.key) or offer.entries[seat.key] for seat in family.seats}
+    return False, resolve.objection(family, replace(offer, entries=both), here)
 
 
 def adoption(
@@ -260,7 +264,7 @@ def adoption(
     used: dict[str, Profile] = {}
     for family in open_families:
         profile = next((one for one in profiles if resolve.answers(family, offers[one.path])), profiles[0])
-        absent, reason = _left_over(family, profile, offers[profile.path], here)
+        absent, reason = _left_over(family, profile, offers[profile.path], here, fresh)
         keys = tuple(seat.key for seat in family.seats)
         if reason:
             (missing if absent else beaten).extend(keys)

@@ -180,14 +180,14 @@ def _everywhere(family: Family, suffix: str, note: str = "") -> Answer:
 def _own_row(family: Family, companion: Companion, answer: Answer, here: Here) -> str:
     """The companion's own row, from the file that answered for its family; "" when it follows.
 
-    An own entry counts only as a row of the same grid and layout that can run here. It is silently
-    ignored otherwise: the family's row always serves.
+    An own entry counts only as a row of the same grid and layout that can run here; the reference is of no
+    row's layout. It is silently ignored otherwise: the family's row always serves.
     """
     if not companion.own_seat or answer.source is None:
         return ""
     own = answer.source.entries.get(companion.name, "")
     family_row = answer.suffixes[family.seats[0].key]
-    if family_row == REFERENCE or row_of(family, own) is None or why_not(family, own, here):
+    if row_of(family, own) is None or why_not(family, own, here):
         return ""
     same = layout_of(family, own, here.declined) == layout_of(family, family_row, here.declined)
     return own if same and own != family_row else ""

@@ -185,6 +185,13 @@ def test_merge_of_one_box_is_its_winner_without_loss() -> None:
     )
 
 
+def test_row_faster_than_a_winner_that_held_within_the_bar_loses_nothing() -> None:
+    held = donor(1, {"f": {"a": 100.0, "b": 99.0}})
+    race = {"f": {**held.document.race["f"], "winner": "a"}}
+    found = merged(Donor("x", replace(held.document, kernels={"f": "a"}, race=race)))
+    assert found["bounds"] == {"f": {"loss_pct": 0.0, "boxes": {box(1): 0.0}}}
+
+
 def test_merge_refuses_over_the_budget_and_names_family_and_loss() -> None:
     donors = (donor(1, {"f": {"a": 100.0, "b": 110.0}}), donor(2, {"f": {"a": 110.0, "b": 100.0}}))
     with pytest.raises(Refused, match=r"over the budget of 5 %: f loses 10.0 %"):

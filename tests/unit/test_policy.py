@@ -246,6 +246,7 @@ def test_restart_tunes_and_stops_the_start() -> None:
     assert not at_start(state(), Start("restart", suppressed="x")).stop
     assert at_start(state(tuner="none"), Start("restart")).stop
     assert at_start(state(COMPLETE), Start("restart")) == policy.Due()
+    assert not at_start(state(COMPLETE), Start("restart", forced=True)).stop
 
 
 def test_tuning_line_starts_with_the_marker_supervisors_read() -> None:

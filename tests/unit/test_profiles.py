@@ -216,6 +216,19 @@ def test_family_measured_here_is_neither_adopted_nor_raced() -> None:
     assert (done.kind, done.entries) == ("covered", (("g", "a"),))
 
 
+def test_seat_measured_here_stays_and_the_others_of_its_family_are_adopted() -> None:
+    whole = manifest(family("f", rows=(row("a"), row("b")), seats=("small", "large")), family("g"))
+    done = adopt(whole, profile({"f.small": "a", "f.large": "a"}), fresh={"f.small": "b"})
+    assert (done.residue, done.entries) == (("g",), (("f.large", "a"),))
+
+
+def test_seat_measured_in_another_layout_than_the_profiles_sends_its_family_to_the_race() -> None:
+    rows = (row("a", layout=(4,)), row("b", layout=(8,)))
+    whole = manifest(family("f", rows=rows, seats=("small", "large"), layout=("mr",)))
+    done = adopt(whole, profile({"f.small": "a", "f.large": "a"}), fresh={"f.small": "b"})
+    assert dict(done.why)["f.large"].endswith("rows of different layouts (f.small b, f.large a)")
+
+
 def test_companions_own_row_travels_with_its_family() -> None:
     whole = manifest(family("f", companions=(companion("f_v", own_seat=True),)), family("g"))
     assert adopt(whole, profile({"f": "a", "f_v": "a", "unrelated": "x"})).entries == (

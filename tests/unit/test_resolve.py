@@ -135,6 +135,10 @@ def test_loop_hint_family_ends_its_chain_in_vec8_u2() -> None:
     assert chain_pick(hints, Here.of(PLAIN_BOX)) == "vec8_u2"
 
 
+def test_family_that_is_no_loop_hint_family_ends_its_chain_in_the_reference() -> None:
+    assert chain_pick(family(rows=(row("vec8_u2"),), fallback=""), Here.of(PLAIN_BOX)) == "reference"
+
+
 # --- pins, policy, modes --------------------------------------------------------------------------
 
 
