@@ -67,13 +67,7 @@ def stand(track: Track, before: Standing | None = None) -> Standing:
     """Fit each workload, from where the last round left it, and compare every row with the control."""
     m, control = track.measure, track.control
     fits = tuple(
-        two_way(
-            blocks,
-            huber_k=m.huber_k,
-            floor=m.scale_floor_pct / 100,
-            fine=m.block_slices,
-            start=before.fits[index].effects if before is not None else None,
-        )
+        _fit(track, blocks, before.fits[index] if before is not None else None)
         for index, blocks in enumerate(track.blocks)
     )
     total = math.fsum(weight for _, weight in track.heat.workloads)
@@ -88,6 +82,27 @@ def stand(track: Track, before: Standing | None = None) -> Standing:
         for row in known
     }
     return Standing(control, fits, weights, gains)
+
+
+def _fit(track: Track, blocks: list[list[tuple[int, float]]], before: Fit | None) -> Fit:
+    """Fit one workload. In a very large grid rows that left keep their last estimate, and cost no more."""
+    m = track.measure
+    small = before is None or len(track.heat.rows) <= m.usual_rows
+    if not small:
+        racing = [[(row, y) for row, y in block if row in track.live] for block in blocks]
+        blocks = [block for block in racing if len(block) > 1]
+    fit = two_way(
+        blocks,
+        huber_k=m.huber_k,
+        floor=m.scale_floor_pct / 100,
+        fine=m.block_slices,
+        start=before.effects if before is not None else None,
+    )
+    if small or before is None:
+        return fit
+    return Fit(
+        before.effects | fit.effects, before.windows | fit.windows, before.counts | fit.counts, fit.spread
+    )
 
 
 def to_log(pct: float) -> float:
@@ -155,11 +170,16 @@ def _is_decided(track: Track, standing: Standing, bar: float) -> bool:
         leaders = _leaders(track.heat, standing, racing).values()
         return all(standing.error(row, standing.control) <= fine for row in leaders)
     leader = max(racing, key=lambda row: standing.gains[row])
-    sure = standing.gains[leader] - track.measure.seat_z * standing.error(leader, standing.control) > bar
+    sure = standing.gains[leader] - _seat_z(track) * standing.error(leader, standing.control) > bar
     sitting, clear = track.heat.incumbent, clearing(track, standing, bar)
     if sitting in racing:
         return sure and sitting in clear
     return sure and _tie_is_known(track, standing, clear, leader)
+
+
+def _seat_z(track: Track) -> float:
+    """The best of many rows is lucky: past twenty rows the leader must be as sure as if there were twenty."""
+    return math.sqrt(track.measure.seat_z**2 + 2 * math.log(max(len(track.heat.rows) / 20, 1.0)))
 
 
 def _tie_is_known(track: Track, standing: Standing, clear: Iterable[int], leader: int) -> bool:
@@ -194,7 +214,7 @@ def _afford(track: Track, standing: Standing, number: int) -> bool:
 def budget_ns(track: Track) -> float:
     """What the race may spend; where one call outlasts a window, doses count windows instead of time."""
     m = track.measure
-    doses = m.budget_doses + m.budget_doses_per_row * min(len(track.heat.rows), m.usual_rows)
+    doses = m.budget_doses + m.budget_doses_per_row * len(track.heat.rows)
     longest = max((track.cost_ns[w, track.control] for w in range(len(track.heat.workloads))), default=0.0)
     return doses * m.dose_ms * 1e6 * max(longest / (m.slice_ms * 1e6), 1.0)
 

@@ -136,28 +136,36 @@ def two_way(
     block into runs of about that many neighbours, which share a clock step where a whole micro-round may
     not; the fit that knows the rows better is returned. ``start`` may give the effects of an earlier fit.
     """
-    coarse = _huber(blocks, [1.0] * len(blocks), _start(blocks, start or {}), huber_k, floor)
-    runs, kept = _cut(blocks, fine) if fine else ([], [])
-    if len(runs) <= len(blocks):
+    coarse, residuals = _huber(blocks, [1.0] * len(blocks), _start(blocks, start or {}), huber_k, floor)
+    if not fine or _neighbours_agree(residuals) < _WORTH_CUTTING:
         return coarse
-    finer = _huber(runs, kept, dict(coarse.effects), huber_k, floor)
+    runs, kept = _cut(blocks, fine)
+    finer, _ = _huber(runs, kept, dict(coarse.effects), huber_k, floor)
     mean_kept = sum(len(run) * share for run, share in zip(runs, kept, strict=True)) / sum(map(len, runs))
     return finer if finer.spread**2 / mean_kept < coarse.spread**2 else coarse
 
 
+_WORTH_CUTTING = 0.1  # white noise about a fit has a lag-one correlation near 0 or below
+
+
+def _neighbours_agree(residuals: Sequence[float]) -> float:
+    """The share of windows whose residual has its neighbour's sign, less that of the others."""
+    return sum(1 if a * b > 0 else -1 for a, b in pairwise(residuals)) / max(len(residuals) - 1, 1)
+
+
 def _start(blocks: Sequence[Block], known: Mapping[int, float]) -> dict[int, float]:
-    """A first guess: new rows against the median of what their first block has of known ones."""
-    start = dict(known)
-    fresh: dict[int, list[float]] = {}
+    """A first guess: an earlier fit's, new rows against the median of what their blocks have of known ones."""
+    present = {row for block in blocks for row, _ in block}
+    if present <= known.keys():
+        return {row: known[row] for row in present}
+    start = {row: known[row] for row in present if row in known}
+    fresh: dict[int, list[float]] = {row: [] for row in present if row not in known}
     for block in blocks:
-        if all(row in known for row, _ in block):
-            continue
         level = median([y - start[row] for row, y in block if row in start] or [y for _, y in block])
         for row, y in block:
-            if row not in known:
-                fresh.setdefault(row, []).append(y - level)
-        for row, _ in block:
-            start.setdefault(row, fresh[row][0] if row in fresh else 0.0)
+            if row in fresh:
+                fresh[row].append(y - level)
+                start.setdefault(row, y - level)
     return start | {row: median(values) for row, values in fresh.items()}
 
 
@@ -175,12 +183,12 @@ def _cut(blocks: Sequence[Block], size: int) -> tuple[list[Block], list[float]]:
     return runs, kept
 
 
-_SWEEPS = 4  # more move no estimate by a tenth of its error
+_SWEEPS = 3  # more move no estimate by a tenth of its error
 
 
 def _huber(
     blocks: Sequence[Block], kept: Sequence[float], effects: dict[int, float], huber_k: float, floor: float
-) -> Fit:
+) -> tuple[Fit, list[float]]:
     levels = [median([y - effects[row] for row, y in block]) for block in blocks]
     count = sum(map(len, blocks))
     freedom = max(count - len(blocks) - len(effects) + 1, 1)
@@ -197,7 +205,7 @@ def _huber(
         for row, _ in block:
             windows[row] += 1
             counts[row] += share
-    return Fit(effects, windows, counts, max(_spread(residuals, clip) * inflate, floor))
+    return Fit(effects, windows, counts, max(_spread(residuals, clip) * inflate, floor)), residuals
 
 
 def _scale(residuals: Sequence[float], inflate: float, floor: float) -> float:
