@@ -66,8 +66,10 @@ def judged(library: str, of: made.Subject, rows: tuple[str, ...] | None = None) 
         return gate(worker, of, rows, timeout_ms=300)
 
 
-def test_every_bad_row_is_named_and_every_good_row_passes() -> None:
-    report = judged("bad", made.ride())
+@pytest.mark.parametrize("cc", made.COMPILERS)
+def test_every_bad_row_is_named_and_every_good_row_passes(cc: str) -> None:
+    with Worker(made.executable(cc), made.library("bad")) as worker:
+        report = gate(worker, made.ride(), timeout_ms=300)
     words = BAD | (BAD_X86 if X86 else {})
     found = {one.suffix: one for one in report.rejected}
     assert report.broken == "" and report.note == ""

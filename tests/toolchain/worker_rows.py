@@ -15,7 +15,8 @@ from tunebuild.calls import Subject
 from tunebuild.model import Argument, Check, Compare, Row, Workload
 
 ROWS = Path(__file__).parent / "rows"
-CC = shutil.which("gcc") or shutil.which("clang") or ""
+COMPILERS = tuple(filter(None, map(shutil.which, ("gcc", "clang"))))
+CC = COMPILERS[0] if COMPILERS else ""
 FOLDER = tempfile.TemporaryDirectory(prefix="test-worker-")
 WARNINGS = ("-O2", "-Wall", "-Wextra", "-Werror")
 

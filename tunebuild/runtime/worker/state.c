@@ -49,10 +49,10 @@ static bool changed(finding *f, const char *name, unsigned before, unsigned afte
 
 bool state_changed(finding *f) {
     unsigned csr;
-    uint64_t flags;
+    /* The builtin, not pushfq in assembly: that would overwrite the red zone, where `csr` may live. */
+    const uint64_t flags = __builtin_ia32_readeflags_u64();
     uint16_t x87[14] = {0}; /* control word first, tag word fifth */
-    __asm__ volatile("stmxcsr %0\n\tfnstenv %1\n\tfldenv %1" : "=m"(csr), "+m"(x87) : : "memory");
-    __asm__ volatile("pushfq\n\tpopq %0\n\tcld" : "=r"(flags) : : "memory", "cc");
+    __asm__ volatile("cld\n\tstmxcsr %0\n\tfnstenv %1\n\tfldenv %1" : "=m"(csr), "+m"(x87) : : "memory");
     return changed(f, "MXCSR", MXCSR_DEFAULT & MXCSR_MODES, csr & MXCSR_MODES) ||
            changed(f, "x87 control word", X87_DEFAULT, x87[0]) ||
            changed(f, "x87 tag word", 0xffff, x87[4]) ||
