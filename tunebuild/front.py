@@ -24,6 +24,7 @@ from tunebuild.generate import Generated
 from tunebuild.record import BINARY_STAMP
 
 STATE = "build/state.json"
+LINKED = ("link", "archive")
 MAX_WORDS = 64_000  # bytes kept of a compiler's words
 
 
@@ -134,13 +135,19 @@ def keyed(generated: Generated, edges: Iterable[graph.Edge]) -> dict[str, Keyed]
         )
         return Keyed(edge, keys.key(inputs), {path: digest(path) for path in (source, *headers)})
 
+    def worker_key(edge: graph.Edge) -> Keyed:
+        sources = {Path(name): digest(Path(name)) for name in (*edge.inputs, *edge.implicit)}
+        flags = tuple(flag for flag in edge.flags if not flag.startswith("-I"))
+        inputs = keys.Inputs("worker", default.identity, flags, objects=tuple(sources.values()), environ=environ)
+        return Keyed(edge, keys.key(inputs), sources)
+
     for edge in edges:
-        if edge.rule in ("link", "archive"):
-            continue
-        if (one := compile_key(edge)) is not None:
+        if edge.rule == graph.WORKER_RULE:
+            found[edge.output] = worker_key(edge)
+        elif edge.rule not in LINKED and (one := compile_key(edge)) is not None:
             found[edge.output] = one
     for edge in edges:
-        if edge.rule in ("link", "archive") and all(name in found for name in edge.inputs):
+        if edge.rule in LINKED and all(name in found for name in edge.inputs):
             inputs = keys.Inputs(
                 kind=edge.rule,
                 compiler=default.identity,
@@ -241,7 +248,7 @@ def _publish(store: cache.Store, one: Keyed, root: Path) -> str:
     try:
         files = [cache.File("o", output.read_bytes(), output.stat().st_mode & 0o777)]
         read: tuple[str, ...] = ()
-        if one.edge.rule not in ("link", "archive"):
+        if one.edge.rule not in (*LINKED, graph.WORKER_RULE):
             text = Path(f"{output}.d").read_bytes()
             files.append(cache.File("o.d", text))
             known = {os.path.relpath(path, root) for path in one.sources}

@@ -491,6 +491,7 @@ def _graph(
         phony.append((f"app_{codegen.identifier(app.name)}", outputs))
         normal += outputs
     phony.append(("normal", tuple(normal)))
+    edges.append(_worker_edge(tools.default(planned.manifest.project.name)))
     return graph.Graph(tuple(edges), tuple(phony), tuple(dict.fromkeys(tools.names.values())))
 
 
@@ -561,21 +562,34 @@ def _local_text(generated: Generated) -> str:
     lines.append(f"link = {graph.escape_words((*default.argv, *default.flags))}")
     lines.append(f"ar = {graph.escape_words(default.archiver)}")
     lines.append(f"tunebuild = {graph.escape_words((sys.executable, '-m', 'tunebuild'))}")
-    lines.append(_worker_edge(default))
+    lines.append(_worker_text(generated.graph.by_output()[graph.WORKER]))
     return "\n".join(lines) + "\n"
 
 
-def _worker_edge(compiler: toolchain.Compiler) -> str:
+def _worker_edge(compiler: toolchain.Compiler) -> graph.Edge:
     """The worker that loads tune binaries: built with the project's own compiler, from the installed sources."""
     sources = sorted((RUNTIME / "worker").glob("*.c"))
     headers = sorted([*RUNTIME.glob("*.h"), *(RUNTIME / "worker").glob("*.h")])
     flags = ("-O2", "-std=gnu17", f"-I{RUNTIME}", f"-I{RUNTIME / 'worker'}")
-    words = (*compiler.argv, *compiler.flags, *flags)
+    return graph.Edge(
+        graph.WORKER_RULE,
+        graph.WORKER,
+        tuple(map(str, sources)),
+        (*compiler.argv, *compiler.flags, *flags),
+        tuple(map(str, headers)),
+        libs=("-ldl", "-lm", "-lpthread"),
+    )
+
+
+def _worker_text(edge: graph.Edge) -> str:
+    words, hit = graph.escape_words(edge.flags), graph.hit_name(edge.output)
     return (
-        f"rule worker\n  command = {graph.escape_words(words)} $in -o $out -ldl -lm -lpthread\n"
+        f"rule {edge.rule}\n"
+        f'  command = if [ -n "$$TB_HITS" ] && [ -e "$$TB_HITS/{hit}" ]; then mv -f "$$TB_HITS/{hit}" $out; '
+        f"else {words} $in -o $out {' '.join(edge.libs)}; fi\n"
         "  description = WORKER $out\n"
-        f"build {graph.WORKER}: worker {' '.join(graph.escape_path(str(path)) for path in sources)} | "
-        f"{' '.join(graph.escape_path(str(path)) for path in headers)}"
+        f"build {edge.output}: {edge.rule} {' '.join(map(graph.escape_path, edge.inputs))} | "
+        f"{' '.join(map(graph.escape_path, edge.implicit))}"
     )
 
 

@@ -19,6 +19,7 @@ from tunebuild.plan import Plan, PlannedFamily, row_flags
 
 BUILD = "build"
 WORKER = f"{BUILD}/tune/worker"
+WORKER_RULE = "worker"  # stands in local.ninja, since its sources are this machine's
 PCH_NAME = "tb_system.h"
 PCH_TEXT = (
     "/* System headers that cost more than a small row: compiled once a flag set. */\n"
@@ -344,6 +345,8 @@ def template_values(project: str, graph: Graph) -> dict[str, object]:
     """What ninja.build.j2 sees."""
     edges = []
     for edge in graph.edges:
+        if edge.rule == WORKER_RULE:
+            continue
         variables = [("flags", escape_words(edge.flags))] if edge.flags else []
         if edge.libs:
             variables.append(("libs", escape_words(edge.libs)))
