@@ -121,7 +121,8 @@ def full_disk(quick: bool) -> Result:
     for write in crash.WRITES[1:2] if quick else crash.WRITES[:6]:
         with workshop() as folder:
             for error in ("ENOSPC",) if quick else ("ENOSPC", "EDQUOT"):
-                _inject(tally, folder, write, error, ("write", "openat", "fsync", "rename", "ftruncate"))
+                calls = ("write", "fsync", "rename", "openat", "ftruncate")
+                _inject(tally, folder, write, error, calls[:3] if quick else calls)
             for limit in (0, 100, 300):
                 path = crash.fresh(folder, write)
                 done = _attempt(folder, path, write.code, limits={resource.RLIMIT_FSIZE: limit})
@@ -188,7 +189,10 @@ def failing_calls(quick: bool) -> Result:
             _inject(tally, folder, write, "EINTR", ("write", "openat", "flock", "fsync"))
             for count in (3, 4, 5, 32):
                 path = crash.fresh(folder, write)
-                code = f"import fcntl, resource\nresource.setrlimit(resource.RLIMIT_NOFILE, ({count}, {count}))\n{write.code}"
+                few = (
+                    f"import fcntl, resource\nresource.setrlimit(resource.RLIMIT_NOFILE, ({count}, {count}))"
+                )
+                code = f"{few}\n{write.code}"
                 done = _attempt(folder, path, code)
                 tally.add(f"{write.name}, {count} descriptors", _old_or_new(done, path, write))
     return tally.result(16, fault)

@@ -94,10 +94,8 @@ def interrupted(quick: bool) -> Result:
                 for moment in moments:
                     if words[0] == "build":
                         shutil.rmtree(place / "build", ignore_errors=True)
-                    tally.add(
-                        f"{words[0]}, {number.name} after {moment} s",
-                        _interrupt(folder, place, words, number, moment),
-                    )
+                    why = _interrupt(folder, place, words, number, moment)
+                    tally.add(f"{words[0]}, {number.name} after {moment} s", why)
     return tally.result(24, "Ctrl-C, SIGTERM, SIGHUP in every phase")
 
 
@@ -147,11 +145,8 @@ def odd_output(quick: bool) -> Result:
         for words in commands:
             for name, settings in _SETTINGS.items():
                 done = tunebuild(place, *words, env=environment(folder, **settings))
-                odd = done.returncode not in (0, 1, 3) or not (done.stdout + done.stderr).strip()
-                tally.add(
-                    f"{' '.join(words)}, {name}",
-                    traceback_in(done) or (f"exit {done.returncode}" if odd else ""),
-                )
+                why = traceback_in(done) or (f"exit {done.returncode}" if done.returncode else "")
+                tally.add(f"{' '.join(words)}, {name}", why)
             tally.add(f"{' '.join(words)} | head", _closed(folder, place, words))
             tally.add(f"{' '.join(words)}, 20 columns", _on_terminal(folder, place, words))
     return tally.result(25, "closed stdout, other locale, no terminal, TERM=dumb, 20 columns")
