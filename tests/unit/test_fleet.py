@@ -168,8 +168,8 @@ def test_covered_row_that_no_box_ever_gated_is_not_green() -> None:
 
 
 def test_profile_that_measured_another_source_is_stale_whatever_its_compiler() -> None:
-    other = judged(GOOD, whole=SHIPPING, files=shipped({**NOW, "compiler": "clang 17"}), box=HERE)
-    assert other.green
+    other = judged(whole=SHIPPING, files=shipped({**NOW, "compiler": "clang 17"}))
+    assert cell(other, "f", "x86-avx2").state == "covered"
     found = judged(whole=SHIPPING, files=shipped({**NOW, "source": "s0"}))
     assert cell(found, "f", "x86-avx2").state == "uncovered"
     assert "the x86-avx2 profile is stale: source changed" in cell(found, "f", "x86-avx2").reason
@@ -223,6 +223,19 @@ def test_winner_without_gate_result_is_not_green() -> None:
     assert cell(found, "f", "x86-avx2").state == "measured"
     assert not cell(found, "f", "x86-avx2").gated
     assert [(one.box, one.why) for one in found.remints] == [(ZEN, "a was not gated")]
+
+
+def test_row_that_was_timed_and_then_rejected_was_not_gated() -> None:
+    document = GOOD.found
+    assert isinstance(document, Document)
+    race = {key: {**entry, "rejected": "b; a"} for key, entry in document.race.items()}
+    assert not cell(judged(Record("zen", replace(document, race=race))), "f", "x86-avx2").gated
+
+
+def test_record_of_a_known_box_that_counts_for_nothing_asks_for_one_mint_of_that_box() -> None:
+    ice = replace(record(ICE, WIDE, {"f": "b", "g": "b"}), signed=False)
+    found = judged(GOOD, ice)
+    assert [(one.box, one.cpu_class) for one in found.remints] == [(ICE, "x86-vnni512")]
 
 
 def test_unreadable_record_asks_for_a_mint_of_every_scope_by_file() -> None:
