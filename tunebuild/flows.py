@@ -170,6 +170,7 @@ def _remember(generated: Generated, mode: str, frozen: bool) -> None:
         modes = sorted({*modes, *(kept if isinstance(kept, list) else ())})
     document = {
         "version": memo.VERSION,
+        "root": os.path.realpath(root),
         "frozen": frozen,
         "modes": modes,
         "ninja": front.ninja_path(),

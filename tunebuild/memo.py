@@ -45,6 +45,8 @@ def load(root: str, frozen: bool) -> dict[str, object] | None:
         return None
     if memo.get("environment") != environment() or memo.get("kernel") != os.uname().release:
         return None
+    if memo.get("root") != os.path.realpath(root):  # a copied tree: the memo speaks of the other one's files
+        return None
     watched = memo.get("watched")
     if not isinstance(watched, dict):
         return None

@@ -163,20 +163,8 @@ def mint(root: Path, asked: Asked, progress: Progress, say: flows.Say) -> Minted
         progress.plan(app.name, len(wanted))
         raced: list[Raced] = []
         reports: list[judge.FamilyReport] = []
-        with session.worker() as running:
-            session.probe(running, "start")
-            for index, planned in enumerate(families):
-                session.stop_if_asked(planned.family.name)
-                if index and index % MID_PROBE_EVERY == 0:
-                    session.probe(running, f"mid{index // MID_PROBE_EVERY}")
-                report = judge.judge(generated, planned, running)
-                gates.remember(generated, [(report.family, suffix) for suffix in report.passed])
-                reports.append(report)
-                raced += session.race_family(running, planned, report, wanted)
-        raced, validations = session.validate_all(raced)
-        with session.worker() as running:
-            session.probe(running, "end")
-        raced = session.close(raced)
+        if families:  # scopes that bring their own tuner need no worker of ours, and no quiet box
+            raced = session.race_all(families, wanted, reports)
     wall_ms = round(1000 * (time.monotonic() - started))
     return Minted(
         generated,
@@ -187,7 +175,7 @@ def mint(root: Path, asked: Asked, progress: Progress, say: flows.Say) -> Minted
         session.word,
         measure,
         seed,
-        validations,
+        session.validations,
         wall_ms,
     )
 
@@ -214,6 +202,27 @@ class _Session:
         self._step_ns = 1e9 * time.get_clock_info("monotonic").resolution
         self.readings: list[noise.Reading] = []
         self.word: noise.Word = "ok"
+        self.validations: dict[str, validate.Validation] = {}
+
+    def race_all(
+        self, families: tuple[PlannedFamily, ...], wanted: tuple[Seat, ...], reports: list[judge.FamilyReport]
+    ) -> list[Raced]:
+        """Judge and race family by family between two probes, then validate; ``reports`` is filled."""
+        raced: list[Raced] = []
+        with self.worker() as running:
+            self.probe(running, "start")
+            for index, planned in enumerate(families):
+                self.stop_if_asked(planned.family.name)
+                if index and index % MID_PROBE_EVERY == 0:
+                    self.probe(running, f"mid{index // MID_PROBE_EVERY}")
+                report = judge.judge(self._generated, planned, running)
+                gates.remember(self._generated, [(report.family, suffix) for suffix in report.passed])
+                reports.append(report)
+                raced += self.race_family(running, planned, report, wanted)
+        raced, self.validations = self.validate_all(raced)
+        with self.worker() as running:
+            self.probe(running, "end")
+        return self.close(raced)
 
     def worker(self) -> Worker:
         return flows.open_worker(self._generated, self._core)

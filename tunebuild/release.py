@@ -71,8 +71,12 @@ def scope_check(state: ScopeState, plan: ScopePlan) -> Check:
     name = f"scope {plan.scope}"
     detail = state.verdict.detail or state.verdict.reason
     if state.verdict.complete:
-        told = {"inherit": "inherited", "mint": "minted for this release", "by hand": "written by hand"}
-        return Check(name, "ok", f"{told[plan.action]}: {plan.why}")
+        told = {
+            "inherit": f"inherited: {plan.why}",
+            "mint": "minted for this release",
+            "by hand": "written by hand",
+        }
+        return Check(name, "ok", told[plan.action])
     if plan.action == "by hand":
         return Check(
             name,
