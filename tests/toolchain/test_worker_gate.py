@@ -206,7 +206,7 @@ def test_sanitizer_speaks_through_the_report() -> None:
 def test_gate_holds_under_an_emulator() -> None:
     cc = "aarch64-linux-gnu-gcc"
     rows = tuple(suffix for suffix in (*GOOD, *BAD) if suffix not in ("loops", "smashes_stack", "recurses"))
-    with Worker(made.executable(cc), made.library("bad", cc), emulator=("qemu-aarch64",)) as worker:
+    with Worker(made.executable(cc, "-O0"), made.library("bad", cc), emulator=("qemu-aarch64",)) as worker:
         report = gate(worker, made.ride(), rows, timeout_ms=3000)
     assert set(report.passed) == set(GOOD)
     said = {one.suffix: one.why for one in report.rejected}

@@ -14,7 +14,7 @@ FILE *replies;
 size_t driver_count, support_count;
 const tb_driver *drivers;
 const tb_support *supports;
-int race_core = -1;
+int race_core = -1, allowed_cores = 1;
 static cpu_set_t allowed;
 
 void refuse(const char *format, ...) {
@@ -141,7 +141,7 @@ int main(int count, char **arguments) {
     }
     if (count > 2) fix_addresses(arguments);
     take_streams();
-    sched_getaffinity(0, sizeof allowed, &allowed);
+    if (sched_getaffinity(0, sizeof allowed, &allowed) == 0) allowed_cores = CPU_COUNT(&allowed);
     children_prepare();
     if (!load(arguments[1])) return 1;
     say_drivers();

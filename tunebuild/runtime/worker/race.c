@@ -188,8 +188,7 @@ static bool served(job *j) {
     the_board->finding = (finding){.argument = -1};
     if (!racer.pid) child_start(&racer, racer_body, j, locate_area);
     event how = ENDED;
-    char order = 1;
-    if (racer.pid && write(racer.orders, &order, 1) == 1) how = child_watch(&racer, j->timeout_ms);
+    if (child_ordered(&racer)) how = child_watch(&racer, j->timeout_ms);
     if (how == REPLIED && the_board->finding.fault == NO_FAULT) return true;
     finding f = how == REPLIED ? the_board->finding
                 : racer.pid    ? child_finding(&racer, how)

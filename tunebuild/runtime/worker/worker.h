@@ -161,7 +161,8 @@ typedef struct board {
     volatile phase phase;
     volatile int case_index, pass;
     volatile bool flush_right;
-    volatile size_t row; /* race: whose code runs */
+    volatile uint32_t orders; /* given so far */
+    volatile size_t row;      /* race: whose code runs */
     volatile uintptr_t stack;
     finding finding;
     request request;
@@ -192,9 +193,10 @@ void child_stop(child *c);
 /* After `ENDED` or `STUCK`: what became of it, from the board or from its wait status; NO_FAULT when it
  * finished. */
 finding child_finding(child *c, event how);
-int child_order(void);     /* in a child that takes orders: waits for one; 0 at the end of file */
-void child_finished(void); /* in a child that takes none: all is done, and well */
-void child_replied(void);  /* in the child: the order is done */
+bool child_ordered(child *c); /* gives an order; false: nobody is there to take it */
+bool child_order(void);       /* in a child that takes orders: waits for one; false at the end */
+void child_finished(void);    /* in a child that takes none: all is done, and well */
+void child_replied(void);     /* in the child: the order is done */
 void report_finding(const job *j, const finding *f, const child *c);
 
 /* --- processor state (state.c) ------------------------------------------------------------------ */
@@ -242,6 +244,7 @@ extern const tb_driver *drivers;
 extern size_t support_count;
 extern const tb_support *supports;
 extern int race_core; /* -1: any */
+extern int allowed_cores;
 bool pin_to_race_core(void);
 void unpin(void);
 #endif
