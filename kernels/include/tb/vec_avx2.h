@@ -132,5 +132,19 @@ TB_INLINE vf32 vf32_from_i32(vi32 a) { return _mm256_cvtepi32_ps(a); }
 TB_INLINE vf32 vf32_bits(vi32 a) { return _mm256_castsi256_ps(a); }
 TB_INLINE vi32 vi32_bits(vf32 a) { return _mm256_castps_si256(a); }
 
+TB_INLINE int32_t vi32_sum(vi32 a)
+{
+    __m128i s = _mm_add_epi32(_mm256_castsi256_si128(a), _mm256_extracti128_si256(a, 1));
+    s = _mm_add_epi32(s, _mm_shuffle_epi32(s, 0x4e));
+    return _mm_cvtsi128_si32(_mm_add_epi32(s, _mm_shuffle_epi32(s, 0xb1)));
+}
+
+/* Lanes of 32 bits that hold two of 16: the low one moved up, the high one alone. */
+TB_INLINE vf32 vf32_shl16(vf32 a) { return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(a), 16)); }
+TB_INLINE vf32 vf32_keep_high16(vf32 a)
+{
+    return _mm256_and_ps(a, _mm256_castsi256_ps(_mm256_set1_epi32((int)0xffff0000)));
+}
+
 #include "tb/vec_put.h"
 #endif

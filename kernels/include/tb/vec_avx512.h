@@ -88,5 +88,14 @@ TB_INLINE vf32 vf32_from_i32(vi32 a) { return _mm512_cvtepi32_ps(a); }
 TB_INLINE vf32 vf32_bits(vi32 a) { return _mm512_castsi512_ps(a); }
 TB_INLINE vi32 vi32_bits(vf32 a) { return _mm512_castps_si512(a); }
 
+TB_INLINE int32_t vi32_sum(vi32 a) { return _mm512_reduce_add_epi32(a); }
+
+/* Lanes of 32 bits that hold two of 16: the low one moved up, the high one alone. */
+TB_INLINE vf32 vf32_shl16(vf32 a) { return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_castps_si512(a), 16)); }
+TB_INLINE vf32 vf32_keep_high16(vf32 a)
+{
+    return _mm512_castsi512_ps(_mm512_and_si512(_mm512_castps_si512(a), _mm512_set1_epi32((int)0xffff0000)));
+}
+
 #include "tb/vec_put.h"
 #endif

@@ -123,5 +123,7 @@ TB_INLINE vf32 vf32_from_i32(vi32 a) { return (vf32){(float)a[0], (float)a[1], (
 TB_INLINE vf32 vf32_bits(vi32 a) { return (vf32)a; }
 TB_INLINE vi32 vi32_bits(vf32 a) { return (vi32)a; }
 
+TB_INLINE int32_t vi32_sum(vi32 a) { return a[0] + a[1] + a[2] + a[3]; }
+
 #include "tb/vec_put.h"
 #endif

@@ -89,5 +89,20 @@ TB_INLINE vf32 vf32_from_i32(vi32 a) { return vcvtq_f32_s32(a); }
 TB_INLINE vf32 vf32_bits(vi32 a) { return vreinterpretq_f32_s32(a); }
 TB_INLINE vi32 vi32_bits(vf32 a) { return vreinterpretq_s32_f32(a); }
 
+TB_INLINE int32_t vi32_sum(vi32 a) { return vaddvq_s32(a); }
+
+#ifdef __ARM_FEATURE_DOTPROD
+/* sum + the products of a and b, four bytes to a lane. */
+TB_INLINE vi32 vi32_sdot(vi32 sum, int8x16_t a, int8x16_t b)
+{
+#ifdef __clang__
+    return vdotq_s32(sum, a, b);
+#else /* gcc 12 and its assembler want all of armv8.2-a for this one instruction */
+    __asm__(".arch armv8.2-a+dotprod\n\tsdot %0.4s, %1.16b, %2.16b" : "+w"(sum) : "w"(a), "w"(b));
+    return sum;
+#endif
+}
+#endif
+
 #include "tb/vec_put.h"
 #endif

@@ -3,8 +3,8 @@
  * Packed weights hold, for TB_GROUP successive k, the values of one row side by side, row after row: a vector of
  * weights is VF32_LANES rows of one group. A column of x is staged in the form that the instruction wants:
  * tb_stage gives the value that its sums start from. */
-#ifndef TB_DOT_I8_H
-#define TB_DOT_I8_H
+#ifndef TB_TILE_I8_H
+#define TB_TILE_I8_H
 
 #if defined(__AVX512VNNI__) || defined(__AVXVNNI__)
 /* vpdpbusd multiplies u8 by s8: weights are packed as w + 128, and the sums start at -128 sum(x). */
@@ -57,15 +57,7 @@ TB_INLINE tb_column tb_splat(const tb_staged *group)
 
 TB_INLINE tb_weights tb_load_weights(const int8_t *w) { return vld1q_s8(w); }
 
-TB_INLINE vi32 tb_dot(vi32 sum, tb_weights w, tb_column x)
-{
-#ifdef __clang__
-    return vdotq_s32(sum, w, x);
-#else /* gcc 12 and its assembler want all of armv8.2-a for this one instruction */
-    __asm__(".arch armv8.2-a+dotprod\n\tsdot %0.4s, %1.16b, %2.16b" : "+w"(sum) : "w"(w), "w"(x));
-    return sum;
-#endif
-}
+TB_INLINE vi32 tb_dot(vi32 sum, tb_weights w, tb_column x) { return vi32_sdot(sum, w, x); }
 
 #else
 /* Pairs of i16: exact for every i8, where the one-instruction u8 by s8 product of AVX2 saturates. */

@@ -1,0 +1,17 @@
+#include <stddef.h>
+#include "tb/q8_0.h"
+
+/* A row of q8_0 weights times a row of q8_0 values, `blocks` blocks of 32 each. */
+float dot_q8_0(const uint8_t *restrict x, const uint8_t *restrict y, size_t blocks)
+{
+    const tb_block_q8_0 *a = (const void *)x;
+    const tb_block_q8_0 *b = (const void *)y;
+    float sum = 0.0f;
+    for (size_t i = 0; i < blocks; i++) {
+        int32_t products = 0;
+        for (int j = 0; j < 32; j++)
+            products += a[i].q[j] * b[i].q[j];
+        sum += (float)products * (tb_scale(a[i].d) * tb_scale(b[i].d));
+    }
+    return sum;
+}
