@@ -84,7 +84,7 @@ def _parser() -> argparse.ArgumentParser:
     sub.add_argument("action", choices=("push", "pull"))
     sub.add_argument("url")
     sub.add_argument("--app", default="")
-    sub.add_argument("--policy", choices=("verified", "any"), default="verified")
+    sub.add_argument("--accept", choices=("verified", "any"), default="verified", help="pull: which hits")
     sub = command("history", "the archive of mints")
     sub.add_argument("--app", default="")
     sub = command("diff", "two mints side by side")
@@ -104,7 +104,6 @@ def _parser() -> argparse.ArgumentParser:
     sub.add_argument("-o", dest="output", default="tune-report.html", metavar="FILE")
     sub.add_argument("--app", default="")
     command("doctor", "what disturbs a measurement here")
-    commands.add_parser("_generate", help=argparse.SUPPRESS)
     return parser
 
 
@@ -114,6 +113,8 @@ def run(words: list[str]) -> int:
     if "--" in words:
         cut = words.index("--")
         words, passed_on = words[:cut], words[cut + 1 :]
+    if words[:1] == ["_generate"]:  # build.ninja's own word
+        return _generate()
     parser = _parser()
     options = parser.parse_args(words)
     if options.version:
@@ -126,7 +127,7 @@ def run(words: list[str]) -> int:
         return 2
     options.passed_on = passed_on
     options.root = Path(memo.find_root(options.folder))
-    handler: Callable[[argparse.Namespace], int] = globals()[f"_{options.command.lstrip('_')}"]
+    handler: Callable[[argparse.Namespace], int] = globals()[f"_{options.command}"]
     return handler(options)
 
 
@@ -142,11 +143,11 @@ def _answer(options: argparse.Namespace, document: object, text: str) -> None:
         print(text)
 
 
-def _generate(options: argparse.Namespace) -> int:
+def _generate() -> int:
     """What build.ninja runs when tune.toml or a winner changed; ninja runs it under the build lock."""
     from tunebuild import generate
 
-    generate.emit_all(generate.generate(options.root))
+    generate.emit_all(generate.generate(Path.cwd()))
     return 0
 
 
@@ -366,4 +367,21 @@ def _diff(options: argparse.Namespace) -> int:
 
     lines = flows.compare_mints(options.root, options.app, options.a, options.b)
     _answer(options, {"lines": list(lines)}, "\n".join(lines))
+    return 0
+
+
+def _exchange(options: argparse.Namespace) -> int:
+    from tunebuild import flows
+
+    said = flows.exchanged(options.root, options.app, options.action, options.url, options.accept)
+    _answer(options, {"action": options.action, "detail": said}, said)
+    return 0
+
+
+def _report(options: argparse.Namespace) -> int:
+    from tunebuild import flows
+
+    target = Path(options.output)
+    flows.race_page(options.root, options.app, target)
+    print(f"wrote {target}")
     return 0

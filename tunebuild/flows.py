@@ -16,6 +16,7 @@ from tunebuild import (
     calls,
     codegen,
     emit,
+    exchange,
     front,
     gates,
     generate,
@@ -26,6 +27,8 @@ from tunebuild import (
     mintdiff,
     plan,
     policy,
+    racepage,
+    record,
     report,
     resolve,
     sidecar,
@@ -68,13 +71,14 @@ def build(
     frozen: bool = False,
     released: bool = False,
     explain: bool = False,
+    enforce: bool = True,
     then: Callable[[Generated], None] = lambda generated: None,
     say: Say,
 ) -> Built:
     """tune.toml -> C -> ninja -> artifacts. ``app`` "" builds all apps.
 
     ``released``: stamped artifacts without a rail, as a bundle ships them. ``then`` takes a normal build's
-    artifacts away before another build may change them.
+    artifacts away before another build may change them. ``enforce``: hold the apps to their policies.
 
     :raises Refused: for an untuned scope of an app whose policy forbids it.
     :raises WorkFailed: when a compile or a link fails, with the tool's words.
@@ -86,10 +90,17 @@ def build(
             generated = generate.generate(root, frozen=frozen, released=released)
             apps = (generated.app(app),) if app else generated.manifest.apps
             inert = frozen or released
-            for line in artifact.policy_lines(
-                generated.manifest, apps, generated.states, os.environ, frozen=inert
-            ):
-                say(line)
+            if enforce:
+                for line in artifact.policy_lines(
+                    generated.manifest, apps, generated.states, os.environ, frozen=inert
+                ):
+                    say(line)
+            if os.environ.get("TUNEBUILD_VERBOSITY") != "silent":
+                said = dict.fromkeys(
+                    line for one in apps for line in resolve.dropped(generated.stamps[one.name])
+                )
+                for line in said:
+                    say(f"tunebuild: {line}")
             generate.emit_all(generated)
             target = f"app_{codegen.identifier(generated.app(app).name)}" if app else "normal"
             ran = front.must(front.run(generated, (target,), explain=explain, say=say), "the build")
@@ -232,6 +243,12 @@ def why(root: Path, app: str, name: str) -> tuple[report.Why, ...]:
     read = generated.records[chosen.name]
     document = read.found if isinstance(read.found, Document) else Document()
     ungated = gates.ungated(generated, generated.stamps[chosen.name])
+    answering = record.profiles_of(generated.manifest, chosen, generated.box)
+    bounds = {
+        one.profile.path: {name: report.bound_of(one.profile, name) for name in one.profile.bounds}
+        for one in answering
+        if one.profile
+    }
     found = []
     for stamp in generated.stamps[chosen.name].seats:
         if name not in (stamp.family, stamp.key):
@@ -243,8 +260,8 @@ def why(root: Path, app: str, name: str) -> tuple[report.Why, ...]:
                 stamp=stamp,
                 chain=resolve.chain_pick(family, generated.here),
                 race=document.race.get(stamp.key, {}),
-                measured=document.provenance,
-                bound={},
+                measured=report.measured_by(document, stamp.key),
+                bound=bounds.get(stamp.path, {}).get(stamp.family, {}),
                 inputs=tuple(read.built.get(stamp.key, {})),
                 gated=(stamp.family, stamp.suffix) not in ungated,
                 changed=changed if stamp.key in document.kernels else (),
@@ -387,3 +404,38 @@ def compare_mints(root: Path, app: str, a: str, b: str) -> tuple[str, ...]:
     old, new = documents
     assert old is not None and new is not None
     return tuple(mintdiff.lines(mintdiff.diff(old, new)))
+
+
+# --- other boxes, and pictures --------------------------------------------------------------------
+
+
+def exchanged(root: Path, app: str, action: str, url: str, accept: exchange.Accept) -> str:
+    """Send this box's sidecar, or adopt another's; says what happened."""
+    generated = generate.generate(root)
+    chosen = generated.app(app)
+    read = generated.records[chosen.name]
+    demands = [policy.demand(generated.manifest, s) for s in resolve.app_scopes(generated.manifest, chosen)]
+    demand = verdict.Demand(
+        tuple(key for each in demands for key in each.keys),
+        tuple(pin for each in demands for pin in each.pins),
+    )
+    if action == "push":
+        if not isinstance(read.found, Document):
+            raise UsageError(f"there is no sidecar at {read.path}", fix="run `tunebuild mint` first")
+        hit = exchange.push(url, generated.manifest.project.name, read.found, generated.box, demand)
+        return f"sent {hit.kernels} winners as {hit.sha[:12]}, unverified"
+    here = exchange.Here(generated.manifest.project.name, generated.box, read.path, read.built, read.binary_s)
+    merged = exchange.pull(url, here, demand, accept)
+    if merged is None:
+        raise UsageError(f"nothing at {url} fits this box and version", fix="run `tunebuild mint` instead")
+    return f"adopted {len(merged.document.kernels)} winners into {read.path.name}"
+
+
+def race_page(root: Path, app: str, target: Path) -> None:
+    """Write the page of an app's races."""
+    generated = generate.generate(root)
+    chosen = generated.app(app)
+    found = generated.records[chosen.name].found
+    if not isinstance(found, Document):
+        raise UsageError(f"{chosen.name} has no sidecar to draw", fix="run `tunebuild mint` first")
+    emit.write_if_changed(target, racepage.page(chosen.name, found))
