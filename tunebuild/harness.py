@@ -12,13 +12,14 @@ import ctypes
 import difflib
 import functools
 import os
+import shutil
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from tunebuild import features, history, policy, record, resolve, sidecar
+from tunebuild import features, history, policy, progress, record, resolve, sidecar
 from tunebuild.document import PROTECTED_NOTES, Json, Scalar
 from tunebuild.errors import Refused, UsageError
 from tunebuild.generate import Generated, generate
@@ -29,9 +30,9 @@ from tunebuild.upsert import Change, Merged
 from tunebuild.verdict import Demand
 
 __all__ = [
-    "Variant", "archive", "cpu_class", "cv", "demanded", "interrupted", "ladder", "median", "noise_override",
-    "noise_threshold", "note", "pick_fallback", "requires_ok", "resolved_fallback", "selected", "set_winner",
-    "set_winners", "variants", "verdict",
+    "Variant", "abort", "archive", "begin", "cpu_class", "cv", "demanded", "end", "interrupted", "ladder", "median",
+    "noise_override", "noise_threshold", "note", "pick_fallback", "plan", "requires_ok", "resolved_fallback",
+    "selected", "set_winner", "set_winners", "step", "variants", "verdict",
 ]  # fmt: skip
 
 _C_TYPES: Mapping[str, type[ctypes._CData]] = {
@@ -230,6 +231,43 @@ def verdict() -> Verdict:
 def archive() -> Path | None:
     """Copy the sidecar into the history of this box; None, with a warning, when that fails."""
     return history.archive(_path(), _project().generated.box.identity)
+
+
+# --- progress -------------------------------------------------------------------------------------
+
+
+def plan(scope: str, total: int) -> None:
+    """The tuner starts: so many families in all. Drawn on a terminal, a `@tune` line elsewhere."""
+    _relay().feed(progress.plan(scope, total))
+
+
+def begin(name: str, total: int = 0) -> None:
+    """A family starts; ``total`` is its budget of rounds, 0 for none. Every begin needs an end."""
+    _relay().feed(progress.begin(name, total))
+
+
+def step(i: int, phase: str, live: int) -> None:
+    """Round ``i`` from 1, the name of the pass (without spaces), how many rows still race."""
+    _relay().feed(progress.step(i, phase, live))
+
+
+def end(name: str, winner: str, verdict: str, ms: int) -> None:
+    """A family is done. ``verdict``: holds, beats, rejected or skipped; ``ms`` since its begin."""
+    _relay().feed(progress.end(name, winner, verdict, ms))
+
+
+def abort(reason: str, at: str) -> None:
+    """Stopped before family ``at``."""
+    _relay().feed(progress.abort(reason, at))
+
+
+@functools.cache
+def _relay() -> progress.Relay:
+    return progress.Relay(
+        sys.stdout,
+        verbosity=progress.verbosity(os.environ.get("TUNEBUILD_VERBOSITY", "")),
+        columns=lambda: shutil.get_terminal_size().columns,
+    )
 
 
 # --- noise and interrupts -------------------------------------------------------------------------

@@ -82,6 +82,10 @@ def _gone_within(place: Path, seconds: float) -> str:
     return f"still running: {_orphans(place)[0][:100]}"
 
 
+_START_S = 0.1
+"""While the interpreter itself starts, no program can catch a signal: it dies, in Python's words."""
+
+
 def interrupted(quick: bool) -> Result:
     """Row 24. SIGINT, SIGTERM and SIGHUP in every phase of a mint and of a build."""
     tally = Tally()
@@ -117,11 +121,11 @@ def _interrupt(
         return "did not end within 10 s"
     took = time.monotonic() - sent
     code = running.returncode
-    if "Traceback (most recent call last)" in out:
+    if "Traceback (most recent call last)" in out and moment > _START_S:
         return out.strip().splitlines()[-1]
     if left := _gone_within(place, 2):
         return left
-    if not done_before and code not in (0, 128 + number):
+    if not done_before and code not in (0, 128 + number, -number):
         return f"exit {code}: {out[-200:]}"
     if took > 2:
         return f"took {took:.1f} s"

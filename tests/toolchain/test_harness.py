@@ -25,6 +25,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copytree(EXAMPLE, folder)
     done = run(folder, "tuner.py")
     assert done.returncode == 0, done.stderr
+    (folder / "said").write_text(done.stdout)
     return folder
 
 
@@ -55,6 +56,13 @@ def test_example_races_by_its_own_clock_and_completes_its_scope(project: Path) -
     assert found["provenance"]["blas_version"] == "2"
     assert {"source", "compiler", "protocol"} <= set(found["built"]["scale_f32"])
     assert len(list((project / "history").iterdir())) == 1
+
+
+def test_example_says_how_far_it_is_in_events(project: Path) -> None:
+    said = (project / "said").read_text().splitlines()
+    assert said[:3] == ["@tune plan scope=own total=1", "@tune begin name=scale_f32 total=15",
+                        "@tune step i=1 phase=rounds live=4"]  # fmt: skip
+    assert said[-1].startswith("@tune end name=scale_f32 winner=")
 
 
 def test_winner_that_is_no_row_is_refused_with_the_nearest_name(project: Path) -> None:
