@@ -119,11 +119,17 @@ def to_pct(gain: float) -> float:
 
 
 def _leave(track: Track, standing: Standing, bar: float, number: int) -> None:
+    """First those who are out by themselves, then those whom the best of the others leaves behind."""
     racing = [row for row in standing.gains if row != standing.control]
     leaders = _leaders(track.heat, standing, racing)
     for row in racing:
-        if why := _why_leave(track, standing, row, leaders[_group(track.heat, row)], bar):
+        if why := _why_out(track, standing, row, row in leaders.values(), bar):
             track.leave(row, number, why)
+    racing = [row for row in racing if row in track.live]
+    leaders = _leaders(track.heat, standing, racing)
+    for row in racing:
+        if _is_behind(track, standing, row, leaders[_group(track.heat, row)], bar):
+            track.leave(row, number, "outside the leader's band")
 
 
 def _group(heat: Heat, row: int) -> int:
@@ -139,22 +145,31 @@ def _leaders(heat: Heat, standing: Standing, racing: Iterable[int]) -> dict[int,
     return leaders
 
 
-def _why_leave(track: Track, standing: Standing, row: int, leader: int, bar: float) -> str:
+def _why_out(track: Track, standing: Standing, row: int, leads: bool, bar: float) -> str:
     m, gain = track.measure, standing.gains[row]
-    slack = m.leave_z * standing.error(row, standing.control)
     if gain < to_log(-m.far_pct):
         return f"slower than the fallback by over {m.far_pct:g} %"
-    if gain + slack < bar and not (track.heat.apart and row == leader):
+    slack = m.leave_z * standing.error(row, standing.control)
+    if gain + slack < bar and not (track.heat.apart and leads):
         return "cannot reach the bar"
-    for (name, _), fit in zip(track.heat.workloads, standing.fits, strict=True):
+    name = _loses_on(track.heat, standing, row, bar, m.leave_z)
+    return "" if name is None else f"loses on workload {name}"
+
+
+def _loses_on(heat: Heat, standing: Standing, row: int, bar: float, z: float) -> str | None:
+    """The first workload on which ``row`` loses to the control by more than the bar, by ``z`` errors."""
+    for (name, _), fit in zip(heat.workloads, standing.fits, strict=True):
         lost = fit.effects[row] - fit.effects[standing.control]
-        if lost - m.leave_z * fit.error(row, standing.control) > bar:
-            return f"loses on workload {name}"
-    if row != leader:
-        band = keep_band(m, bar) if row == track.heat.incumbent else to_log(m.take_band_pct)
-        if standing.gains[leader] - gain - m.leave_z * standing.error(row, leader) > band:
-            return "outside the leader's band"
-    return ""
+        if lost - z * fit.error(row, standing.control) > bar:
+            return name
+    return None
+
+
+def _is_behind(track: Track, standing: Standing, row: int, leader: int, bar: float) -> bool:
+    m = track.measure
+    band = keep_band(m, bar) if row == track.heat.incumbent else to_log(m.take_band_pct)
+    behind = standing.gains[leader] - standing.gains[row]
+    return row != leader and behind - m.leave_z * standing.error(row, leader) > band
 
 
 def keep_band(measure: Measure, bar: float) -> float:
@@ -247,6 +262,7 @@ def clearing(track: Track, standing: Standing, bar: float) -> list[int]:
         for row in sorted(track.live - {standing.control})
         if row in standing.gains
         and standing.gains[row] - _late_z(track, row) * standing.error(row, standing.control) > bar
+        and _loses_on(track.heat, standing, row, bar, 0.0) is None
     ]
 
 

@@ -6,6 +6,7 @@ import math
 import random
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from lab import baseline, grids, ours
 from lab.box import Machine, build
@@ -104,9 +105,7 @@ def figures(boxes: Iterable[Sequence[Mint]]) -> dict[str, float]:
     calm = [mint for mint in mints if mint.weather in calm_names]
     posed = [mint for mint in mints if mint.weather in posed_names]
     doses = sorted(mint.doses for mint in mints)
-    flips = [
-        (box[0].weather, a.winner != b.winner) for box in boxes for a, b in zip(box, box[1:], strict=False)
-    ]
+    flips = [(box[0].weather, a.winner != b.winner) for box in boxes for a, b in pairwise(box)]
     quiet = [mint for mint in mints if mint.weather == "quiet"]
     made = {
         "doses_mean": sum(doses) / len(doses),
