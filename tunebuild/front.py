@@ -297,6 +297,8 @@ def _ninja(
                         failures.append(("", []))
                 elif failures and failures[-1][0]:
                     failures[-1][1].append(line)
+                    if len(failures[-1][1]) == 1:
+                        continue  # the command, which `tunebuild explain` gives better
                 if line and "no work to do" not in line:
                     say(line)
         except BaseException:
@@ -306,7 +308,7 @@ def _ninja(
             raise
         code = process.wait()
     return code, tuple(
-        # The first line repeats the command, which the report gives on its own.
+        # The first line repeats the command.
         Failure(output, "\n".join(words[1:])[:MAX_WORDS])
         for output, words in failures
         if output
@@ -316,6 +318,6 @@ def _ninja(
 def must(ran: Ran, what: str) -> Ran:
     """:raises WorkFailed: with the words of what failed."""
     if ran.code:
-        words = "\n".join(f"{failure.output}\n{failure.words}" for failure in ran.failures)
-        raise WorkFailed(f"{what} failed\n{words}".rstrip())
+        outputs = ", ".join(failure.output for failure in ran.failures) or "see above"
+        raise WorkFailed(f"{what} failed: {outputs}")
     return ran
