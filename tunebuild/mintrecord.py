@@ -57,7 +57,7 @@ def run(root: Path, asked: Asked, progress: Progress, say: flows.Say) -> Finishe
     if isinstance(read.found, Document) and isinstance(found, Document):
         diff = tuple(mintdiff.lines(mintdiff.diff(read.found, found)))
     archived = history.archive(read.path, minted.generated.box.identity, environ=asked.environ)
-    built = flows.build(root, "normal", say=say)
+    built = flows.build(root, "normal", enforce=False, say=say)
     status = flows.status_of(built.generated, built.generated.app(minted.app.name))
     return Finished(minted, status, read.path, diff, archived, failed)
 

@@ -54,26 +54,71 @@ def prepare(
     """
     generated = generate.generate(root, environ=environ)
     app = generated.app(name)
-    tuned: list[str] = []
+    tuned: tuple[str, ...] = ()
     stop = False
     if not artifact.rail_off(environ, frozen=False):
         start = _start(generated, app, forced or bool(only), only, environ)
         if start.forced and not app.scopes:
             say(f"tunebuild: {app.name} declares no scope: nothing to tune")
-        for scope in app.scopes:
-            state = _state(generated, app, scope, environ)
-            due = policy.at_start(state, start)
-            for line in due.lines:
-                say(line)
-            if _act(generated, app, state, due, start, environ, say):
-                tuned.append(scope)
-            if due.stop:
-                stop = True
-                break  # one scope a start: the restart begins with the next
+        tuned, stop = _serve(generated, app, start, environ, say)
     flows.build(root, "normal", app=app.name, say=say)
     states = (_state(generated, app, scope, environ) for scope in app.scopes)
     left = tuple(state.scope.name for state in states if not state.answered)
-    return Prepared(app, tuple(tuned), left, stop)
+    return Prepared(app, tuned, left, stop)
+
+
+def _serve(
+    generated: Generated, app: App, start: policy.Start, environ: Mapping[str, str], say: Say
+) -> tuple[tuple[str, ...], bool]:
+    """Do what each scope is due: the scopes that became complete, and whether the app must not run.
+
+    What must be raced is raced in one mint at the end: one quiet box, one write.
+    """
+    tuned: list[str] = []
+    racing: list[tuple[ScopeState, Due]] = []
+    stop = False
+    for scope in app.scopes:
+        state = _state(generated, app, scope, environ)
+        due = policy.at_start(state, start)
+        for line in due.lines:
+            say(line)
+        if "adopt" in due.actions:
+            _adopt(generated, state, say)
+        if "resolve" in due.actions:
+            _resolve(generated, state, say)
+        if "resolve" in due.actions and _state(generated, app, scope, environ).verdict.complete:
+            tuned.append(scope)
+        elif "tune" in due.actions:
+            racing.append((state, due))
+        if due.stop:
+            stop = True
+            break  # one scope a start: the restart begins with the next
+    tuned += _race(generated, app, racing, start, environ, say)
+    return tuple(tuned), stop
+
+
+def _race(
+    generated: Generated,
+    app: App,
+    racing: list[tuple[ScopeState, Due]],
+    start: policy.Start,
+    environ: Mapping[str, str],
+    say: Say,
+) -> list[str]:
+    """Race the scopes that are due; the names of those that are complete now."""
+    if not racing:
+        return []
+    for state, _ in racing:
+        say(policy.tuning_line(state, start.policy))
+    code = _tune(generated, app, racing, environ, say)
+    outcomes = [
+        (state, policy.after_tuning(state, _state(generated, app, state.scope.name, environ).verdict, code))
+        for state, _ in racing
+    ]
+    for _, outcome in outcomes:
+        if outcome.line:
+            say(outcome.line)
+    return [state.scope.name for state, outcome in outcomes if outcome.tuned]
 
 
 def _start(
@@ -93,32 +138,6 @@ def _state(generated: Generated, app: App, scope: str, environ: Mapping[str, str
     chosen = record.profiles_of(manifest, app, generated.box)
     states = artifact.scope_states(manifest, app, read, chosen, generated.here)
     return next(state for state in states if state.scope.name == scope)
-
-
-def _act(
-    generated: Generated,
-    app: App,
-    state: ScopeState,
-    due: Due,
-    start: policy.Start,
-    environ: Mapping[str, str],
-    say: Say,
-) -> bool:
-    """Take a scope's actions in order until one makes it complete; say what came of it."""
-    if "adopt" in due.actions:
-        _adopt(generated, state, say)
-    if "resolve" in due.actions:
-        _resolve(generated, state, say)
-        if _state(generated, app, state.scope.name, environ).verdict.complete:
-            return True
-    if "tune" not in due.actions:
-        return False
-    say(policy.tuning_line(state, start.policy))
-    code = _tune(generated, app, state, due.only, environ, say)
-    outcome = policy.after_tuning(state, _state(generated, app, state.scope.name, environ).verdict, code)
-    if outcome.line:
-        say(outcome.line)
-    return outcome.tuned
 
 
 # --- the actions ----------------------------------------------------------------------------------
@@ -170,16 +189,26 @@ def _resolve(generated: Generated, state: ScopeState, say: Say) -> None:
 
 
 def _tune(
-    generated: Generated, app: App, state: ScopeState, only: str, environ: Mapping[str, str], say: Say
+    generated: Generated,
+    app: App,
+    racing: list[tuple[ScopeState, Due]],
+    environ: Mapping[str, str],
+    say: Say,
 ) -> int:
-    """Run the scope's tuner in a process of its own and relay what it says, line by line as it comes."""
-    demanded = policy.demand(generated.manifest, state.scope).keys
-    keys = [key for key in demanded if policy.selected(only, key)]
+    """Run the tuners in a process of its own and relay what they say, line by line as it comes."""
+    manifest = generated.manifest
+    keys = [
+        key
+        for state, due in racing
+        for key in policy.demand(manifest, state.scope).keys
+        if policy.selected(due.only, key)
+    ]
     if not keys:
-        say(f"tunebuild: no seat of scope {state.scope.name} is named by {only!r}: nothing to race")
+        say(f"tunebuild: no seat is named by {racing[0][1].only!r}: nothing to race")
         return 0
     command = [sys.executable, "-m", "tunebuild", "-C", str(generated.root), "mint", "--app", app.name]
-    if len(app.scopes) > 1 or len(keys) < len(demanded):
+    scopes = (scope for scope in manifest.scopes if scope.name in app.scopes)
+    if len(keys) < sum(len(policy.demand(manifest, scope).keys) for scope in scopes):
         command += ["--only", ",".join(f"={key}" for key in keys)]
     quiet = {"silent": ["--quiet"], "verbose": ["--verbose"]}
     command += quiet.get(environ.get("TUNEBUILD_VERBOSITY", ""), [])
@@ -252,8 +281,11 @@ def run(
 
 
 def prepared_code(prepared: Prepared) -> int:
-    """The exit code of `run --prepare`: 1 tells the guard that a scope is left untuned."""
-    return 1 if prepared.left else 0
+    """The exit code of `run --prepare`: 1 tells the guard that nothing is served by it.
+
+    Where the app stops, it is restarted for each scope: the one of this start decides.
+    """
+    return int(not prepared.tuned if prepared.stop else bool(prepared.left))
 
 
 def _quieter(say: Say, environ: Mapping[str, str]) -> Say:

@@ -18,7 +18,7 @@ from tunebuild.model import Function, Stamp
 
 CC = shutil.which("gcc") or shutil.which("clang") or ""
 RUNTIME = Path(artifacts.__file__).parent / "runtime"
-pytestmark = pytest.mark.skipif(not CC, reason="no gcc and no clang")
+pytestmark = [pytest.mark.cc, pytest.mark.skipif(not CC, reason="no gcc and no clang")]
 
 PROTOTYPES = (
     "float dot(const float *restrict a, const float *restrict b, size_t n)",

@@ -21,7 +21,7 @@ from tunebuild.model import App, Stamp
 CC = shutil.which("gcc") or shutil.which("clang") or ""
 RUNTIME = Path(artifacts.__file__).parent / "runtime"
 WARNINGS = ("-O0", "-std=c17", "-Wall", "-Wextra", "-Werror")
-pytestmark = [pytest.mark.skipif(not CC, reason="no gcc and no clang")]
+pytestmark = [pytest.mark.cc, pytest.mark.skipif(not CC, reason="no gcc and no clang")]
 
 FOLDER = tempfile.TemporaryDirectory(prefix="test-guard-")
 SIDECAR = b'{"kernels": {"dot": "u4"}}\n'
