@@ -4,6 +4,7 @@ python bench/race.py                the whole lab: 18 weathers, 9 grids, 60 boxe
 python bench/race.py --quick        a slice of it, under 45 s on 2 cores; --json: one document, the last line
 python bench/race.py --identical    10,000 mints of twenty identical rows: how many are crowned?
 python bench/race.py --bugs         every seeded bug, and the check that catches it
+python bench/race.py --mutants 200  mutants of the statistics and the protocol; 0: all (an hour of CPU)
 python bench/race.py --only ours --weathers 'quiet;noisy' --set margin_pct=4    one question
 """
 
@@ -24,6 +25,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from lab.bugs import BUGS, caught_by
 from lab.figures import Mint, box_of, by_baseline, by_ours, figures
 from lab.grids import CORE, GRIDS
+from lab.mutants import chosen, killed_by
 from lab.weathers import WEATHERS
 
 from tunebuild.measure import Measure
@@ -117,6 +119,19 @@ def seeded(jobs: int) -> int:
     return 1 if escaped else 0
 
 
+def mutated(count: int, jobs: int) -> int:
+    """Name every mutant that survived, and the share that was killed."""
+    drawn = chosen(count)
+    with ProcessPoolExecutor(jobs or None) as pool:
+        killed = list(pool.map(killed_by, drawn))
+    for mutant, check in zip(drawn, killed, strict=True):
+        if not check:
+            print(f"{mutant.module}.py:{mutant.line}: {mutant.what} survived")
+    dead = sum(map(bool, killed))
+    print(f"{dead} of {len(drawn)} mutants killed, {100 * dead / max(len(drawn), 1):.1f} %")
+    return 0
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -125,6 +140,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--json", action="store_true", help="the figures as JSON, the last line")
     parser.add_argument("--identical", action="store_true", help="10,000 mints of identical rows")
     parser.add_argument("--bugs", action="store_true", help="run every seeded bug")
+    parser.add_argument("--mutants", type=int, default=-1, metavar="N", help="run N mutants, 0 for all")
     parser.add_argument("--boxes", type=int, default=0, help="boxes for each weather and grid")
     parser.add_argument("--jobs", type=int, default=0, help="processes (default: all cores)")
     parser.add_argument("--grids", default="", help="names, separated by commas")
@@ -136,6 +152,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     asked = parser.parse_args(argv)
     if asked.bugs:
         return seeded(asked.jobs)
+    if asked.mutants >= 0:
+        return mutated(asked.mutants, asked.jobs)
     if asked.identical:
         asked.only, asked.grids, asked.boxes = "ours", "null", asked.boxes or 295
     asked.boxes = asked.boxes or (6 if asked.quick else 60)

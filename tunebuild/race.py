@@ -38,6 +38,8 @@ def race(heat: Heat, measure: Measure, bar: Bar) -> Race:
         yield from lap(track, passes(track, number))
         if len(track.live) < 2:
             break
+        if not all(track.blocks):  # no window of some workload counted: try again
+            continue
         standing = stand(track, standing)
         _leave(track, standing, to_log(bar.pct), number)
         decided = _is_decided(track, standing, to_log(bar.pct)) or not _afford(track, standing, number)

@@ -262,6 +262,20 @@ def frozen_clock_rejects_rows() -> None:
     assert outcome.winner == -1 and len(outcome.rejected) == 2 and outcome.held_by == "rejected"
 
 
+def clock_that_stops_in_mid_race_crowns_none() -> None:
+    class Stops(Stage):
+        def run(self, micro_round: MicroRound) -> Measured:
+            measured = Stage.run(self, micro_round)
+            if len(self.asked) < self.stop or isinstance(measured, Disturbed):
+                return measured
+            return tuple(replace(sample, wall_ns=0) for sample in measured)
+
+        stop = 4
+
+    outcome = raced(Stops((0.0, 6.0)), heat(2), measure=replace(MEASURE, max_rounds=3))
+    assert (outcome.winner, outcome.held_by, outcome.rounds) == (0, "fallback", 3)
+
+
 def time_that_does_not_grow_rejects_a_row() -> None:
     class Flat(Stage):
         def run(self, micro_round: MicroRound) -> Measured:
@@ -517,6 +531,7 @@ CHECKS: dict[str, Callable[[], None]] = {
         slow_first_call_does_not_size,
         backward_clock_costs_a_window,
         frozen_clock_rejects_rows,
+        clock_that_stops_in_mid_race_crowns_none,
         time_that_does_not_grow_rejects_a_row,
         null_family_is_dismissed_at_once,
         nobody_leaves_before_three_pairs,
