@@ -199,7 +199,7 @@ def _programs(
 ) -> tuple[str, ...]:
     """The files whose content decides what comes out: the driver, the compiler proper, assembler, linker."""
     if kind == "zig":
-        return (_zig_program(command),)
+        return (_zig_program(command, environ, ours),)
     driver = os.path.realpath(command[0])
     asked = ("cc1", "as", "ld") if kind == "gcc" else ("ld",)
     found = [driver]
@@ -211,14 +211,11 @@ def _programs(
     return tuple(dict.fromkeys(found))
 
 
-def _zig_program(command: tuple[str, ...]) -> str:
+def _zig_program(command: tuple[str, ...], environ: Mapping[str, str], ours: Mapping[str, str]) -> str:
     if Path(command[0]).name == "zig":
         return os.path.realpath(command[0])
-    import importlib.util
-
-    spec = importlib.util.find_spec("ziglang")
-    assert spec is not None and spec.origin is not None
-    return str(Path(spec.origin).parent / "zig")
+    where = "import os, ziglang; print(os.path.dirname(ziglang.__file__))"
+    return str(Path(_ask((command[0], "-c", where), environ, ours).strip()) / "zig")
 
 
 def _archiver(
