@@ -456,6 +456,13 @@ def weaker_margin_is_recorded() -> None:
         assert after.winner == 1
 
 
+def busy_core_still_validates() -> None:
+    """One window of every pair is shared with somebody: pairs are counted all the same."""
+    outcome = raced(Stage((0.0, 60.0)), heat(2))
+    found = validated(Stage((0.0, 60.0), shared_every=2), outcome)
+    assert found.pairs >= MEASURE.validate_first_pairs and found.over == found.pairs
+
+
 def undecided_pairs_must_clear_by_the_median() -> None:
     outcome = raced(Stage((0.0, 6.0)), heat(2))
     kept = [
@@ -554,6 +561,7 @@ CHECKS: dict[str, Callable[[], None]] = {
         validation_believes_fresh_windows_only,
         validation_pairs_alternate,
         weaker_margin_is_recorded,
+        busy_core_still_validates,
         undecided_pairs_must_clear_by_the_median,
         two_states_hold_the_fallback,
         death_in_validation_demotes,
