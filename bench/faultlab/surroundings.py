@@ -53,7 +53,7 @@ def killed_mint(quick: bool) -> Result:
     with workshop() as folder:
         place = _mintable(folder)
         path, env = place / "own_clock.tune.json", environment(folder)
-        for number in range(2 if quick else 20):
+        for number in range(1 if quick else 20):
             path.unlink(missing_ok=True)
             running = _start(place, "mint", env=env)
             time.sleep(chance.uniform(0.1, 3.0))
@@ -141,7 +141,7 @@ def odd_output(quick: bool) -> Result:
     tally = Tally()
     with workshop() as folder:
         place = project(folder)
-        commands = [("status",), ("check",)] if quick else [
+        commands = [("status",)] if quick else [
             ("status",), ("check",), ("box",), ("--help",), ("why", "scale_f32"), ("doctor",), ("history",),
             ("explain", "scale_f32__u2"), ("status", "--json"), ("cache", "info"),
         ]  # fmt: skip
@@ -217,12 +217,12 @@ def odd_places(quick: bool) -> Result:
         "long": "x" * 200,
     }
     with workshop() as folder:
-        for name, text in list(names.items())[:2] if quick else names.items():
+        for name, text in list(names.items())[1:2] if quick else names.items():
             place = project(folder, text)
             for words in (("check",), ("build",), ("status",)):
                 done = tunebuild(place, *words, env=environment(folder))
                 tally.add(f"project in {name}, {words[0]}", _worked(done))
-        for name, change in _HOMES.items():
+        for name, change in list(_HOMES.items())[: 1 if quick else None]:
             place = project(folder, f"home {name}")
             env = environment(folder)
             change(env)
