@@ -24,7 +24,7 @@ from tunebuild.calls import (
 from tunebuild.errors import WorkFailed
 from tunebuild.measure import Measure
 from tunebuild.model import REFERENCE, Disturbed, MicroRound, Rejected, Sample
-from tunebuild.worker import Worker, parse_finding
+from tunebuild.worker import Worker, WorkerDied, parse_finding
 
 GATE_TIMEOUT_MS = 1000
 COLD_MEMORY_BYTES = 2 << 30  # what packed copies of all groups may take together
@@ -63,14 +63,14 @@ def gate(
     if absent := [suffix for suffix in chosen if suffix not in driver.rows]:
         raise WorkFailed(f"{of.name}: the tune library has no row {', '.join(absent)}", fix="build it again")
     tried = tuple(cases) if cases is not None else gate_cases(of)
+    job = [*job_lines(of, driver, tried, timeout_ms=timeout_ms), "reference"]
     worker.job = None
-    worker.ask(job_lines(of, driver, tried, timeout_ms=timeout_ms), 0)
-    reference = worker.ask(["reference"], 1)[0]
+    reference = worker.ask(job, 1)[0]
     if not reference.startswith("reference ok"):
         return GateReport((), (), len(tried), broken=_broken(driver, parse_finding(reference), tried))
-    returned = [float(word) for word in reference.split()[2:]]
-    worker.ask(valid_lines(of, driver, tried, returned), 0)
-    replies = worker.ask_each([f"row {driver.rows.index(suffix)}" for suffix in chosen])
+    limits = valid_lines(of, driver, tried, [float(word) for word in reference.split()[2:]])
+    worker.ask(limits, 0)
+    replies = _row_replies(worker, [*job, *limits], [driver.rows.index(suffix) for suffix in chosen])
     findings = {
         suffix: parse_finding(reply)
         for suffix, reply in zip(chosen, replies, strict=True)
@@ -82,6 +82,20 @@ def gate(
         len(tried),
         note=_agreement([findings.get(suffix) for suffix in chosen if suffix != REFERENCE]),
     )
+
+
+def _row_replies(worker: Worker, job: Sequence[str], numbers: Sequence[int]) -> list[str]:
+    """A reply for every row. One that takes the worker down with it is named too, and a new one goes on."""
+    replies: list[str] = []
+    while len(replies) < len(numbers):
+        try:
+            for reply in worker.ask_each([f"row {number}" for number in numbers[len(replies) :]]):
+                replies.append(reply)
+        except WorkerDied:
+            replies.append("row bad fault=worker")
+            worker.restart()
+            worker.ask(job, 1)
+    return replies
 
 
 def _authority(driver: Driver) -> str:

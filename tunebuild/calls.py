@@ -340,6 +340,8 @@ def _what(said: Mapping[str, str], judge: str) -> str:
             return f"ended the process with exit status {said['code']}{_printed(said)}"
         case "hang":
             return "does not return (killed)"
+        case "worker":
+            return "ended the worker itself, not only its own process"
         case "scribble":
             return "overwrote memory far from its buffers"
         case _:

@@ -11,7 +11,7 @@ import os
 import signal
 import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import IO
@@ -30,6 +30,10 @@ def compile_command(cc: Sequence[str], output: Path, flags: Sequence[str] = ("-O
     """The command that builds the worker executable with compiler ``cc``."""
     sources = sorted(str(path) for path in SOURCES.glob("*.c"))
     return (*cc, "-std=gnu17", *flags, *sources, "-o", str(output), "-ldl", "-lm")
+
+
+class WorkerDied(WorkFailed):
+    """The worker itself is gone: what it loaded or ran reached beyond its own process."""
 
 
 class Worker:
@@ -92,6 +96,12 @@ class Worker:
     ) -> None:
         self.close()
 
+    def restart(self) -> None:
+        """A new process in the place of one that died; it knows no job."""
+        self.close()
+        self.job = None
+        self.__enter__()
+
     def close(self) -> None:
         """End the process and every child of it; safe to repeat."""
         process, self._process = self._process, None
@@ -121,17 +131,17 @@ class Worker:
             self.pinned = int(self.ask([f"pin {self._core}"], 1)[0].split()[1])
 
     def ask(self, lines: Sequence[str], replies: int) -> list[str]:
-        """Send ``lines``; the next ``replies`` lines of answer. `WorkFailed` when it refuses or has died."""
+        """Send ``lines``; the next ``replies`` lines of answer. `WorkFailed`: it refuses; `WorkerDied`: it is gone."""
         self._send(lines)
         return [self._reply() for _ in range(replies)]
 
-    def ask_each(self, lines: Sequence[str]) -> list[str]:
-        """One reply a line, a few in flight at a time."""
-        answers: list[str] = []
+    def ask_each(self, lines: Sequence[str]) -> Iterator[str]:
+        """One reply a line, in order, a few lines in flight at a time."""
         for start in range(0, len(lines), _CHUNK):
             chunk = lines[start : start + _CHUNK]
-            answers += self.ask(chunk, len(chunk))
-        return answers
+            self._send(chunk)
+            for _ in chunk:
+                yield self._reply()
 
     def _send(self, lines: Sequence[str]) -> None:
         if self._process is None or self._process.stdin is None:
@@ -154,14 +164,14 @@ class Worker:
             raise WorkFailed(f"the worker refused: {line.removeprefix('refused ').strip()}")
         return line.rstrip("\n")
 
-    def _death(self) -> WorkFailed:
+    def _death(self) -> WorkerDied:
         """Why it is gone; often a constructor of the library, which runs before any row is named."""
         assert self._process is not None and self._errors is not None
         status = self._process.wait()
         self._errors.seek(0)
         text = self._errors.read(_ERROR_LIMIT).decode(errors="replace").strip()
         how = f"signal {signal.Signals(-status).name}" if status < 0 else f"status {status}"
-        return WorkFailed(
+        return WorkerDied(
             f"the worker ended with {how}{': ' + text if text else ''}",
             where=str(self._library),
             fix="run the worker on this library by hand to see more",

@@ -49,6 +49,7 @@ BAD = {
     "leaves_rounding": "changed: ",
     "flushes": "changed: ",
     "tells": "SIGABRT: at 0x",
+    "kills_parent": "ended the worker itself, not only its own process",
     "scribbles": "overwrote memory far from its buffers",
     "silent": "SIGSEGV: wrote 0x8, outside every buffer; at n=17 ",
 }
@@ -79,7 +80,7 @@ def test_every_bad_row_is_named_and_every_good_row_passes(cc: str) -> None:
         assert said in found[suffix].why, found[suffix].why
         assert found[suffix].stage == "gate"
         assert found[suffix].replay.startswith(f"tunebuild test ride --row {suffix}")
-        assert '--case "n=' in found[suffix].replay or suffix == "scribbles"
+        assert '--case "n=' in found[suffix].replay or suffix in ("scribbles", "kills_parent")
 
 
 def test_second_data_at_the_same_addresses_is_said() -> None:

@@ -74,6 +74,11 @@ static float killed(const float *x, float *y, int64_t n) {
     return 0;
 }
 
+static float kills_parent(const float *x, float *y, int64_t n) {
+    kill(getppid(), SIGKILL);
+    return reference(x, y, n);
+}
+
 static float wrong(const float *x, float *y, int64_t n) {
     for (int64_t i = 0; i < n; i++) y[i] = 2 * x[i];
     return n ? y[n - 1] : 0;
@@ -328,6 +333,7 @@ static const tb_variant rows[] = {
     ROW(drifts),
     ROW(forks),
     ROW(tells),
+    ROW(kills_parent),
     ROW(scribbles),
 #if defined(__x86_64__)
     ROW(leaves_precision),

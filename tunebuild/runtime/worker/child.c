@@ -142,6 +142,7 @@ void child_start(child *c, void (*body)(void *), void *context, locate *where) {
         where_is = where;
         orders_in = orders[0];
         reply_out = reply[1];
+        close(fileno(replies)); /* not a row's to write to, nor to keep open */
         dup2(null_file, 0);
         dup2(output[1], 1);
         dup2(output[1], 2);
