@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Generator, Iterable
+from dataclasses import asdict
 from typing import IO, Any, TypeVar
 
 from tunebuild.errors import WorkFailed
@@ -45,6 +46,24 @@ def race_heat(
 ) -> Outcome:
     """Race one heat on ``bench``."""
     return drive(bench, race(heat, measure, bar), on_event)
+
+
+def declare(stream: IO[str], heat: Heat, measure: Measure, bar: Bar) -> None:
+    """Write what a race is about to be decided from, so that its recording needs nothing else."""
+    line = {"heat": asdict(heat), "measure": asdict(measure), "bar": asdict(bar)}
+    stream.write(json.dumps(line, separators=(",", ":")) + "\n")
+
+
+def declared(lines: Iterable[str], key: str) -> tuple[Heat, Measure, Bar]:
+    """What `declare` wrote for the race of seat ``key``; `WorkFailed` when it is not in the recording."""
+    for line in lines:
+        document = json.loads(line)
+        if document.get("heat", {}).get("key") == key:
+            heat = document["heat"]
+            heat |= {name: tuple(heat[name]) for name in ("rows", "controls", "layouts")}
+            heat["workloads"] = tuple((name, weight) for name, weight in heat["workloads"])
+            return Heat(**heat), Measure(**document["measure"]), Bar(**document["bar"])
+    raise WorkFailed(f"the recording holds no race of {key}")
 
 
 class Recording:

@@ -371,6 +371,8 @@ class _Session:
         verdict, winner = "skipped", ""
         try:
             live = self._bench(running, subject, heat.rows, heat.key, self._measure)
+            if self._record:
+                drive.declare(self._record, heat, self._measure, self.bar)
             outcome = drive.race_heat(live, heat, self._measure, self.bar, self._on_step)
             winner = outcome.winner_suffix
             verdict = "rejected" if not winner else "holds" if outcome.winner == outcome.control else "beats"

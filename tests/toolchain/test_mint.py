@@ -1,0 +1,248 @@
+"""Whole mints on this machine. Which row wins is the box's affair; what is asserted holds on any box."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import Project
+
+PROJECTS = Path(__file__).parent.parent / "projects"
+LOUD = {"TUNEBUILD_NOISE_OVERRIDE": "1"}  # other tests run beside these
+QUICK = """
+[measure]
+settle_s = 0.0
+probe_windows = 3
+probe_window_ms = 2.0
+max_rounds = 3
+"""
+
+pytestmark = pytest.mark.cc
+
+
+@pytest.fixture
+def quick(project: Project) -> Project:
+    text = (project.root / "tune.toml").read_text()
+    (project.root / "tune.toml").write_text(text + QUICK)
+    return project
+
+
+def example(name: str, tmp_path: Path) -> Project:
+    root, home = tmp_path / name, tmp_path / "home"
+    shutil.copytree(PROJECTS / name, root)
+    home.mkdir()
+    return Project(root, home, home / "cache")
+
+
+def sidecar(project: Project) -> dict[str, Any]:
+    (path,) = project.root.glob("*.tune.json")
+    found: dict[str, Any] = json.loads(path.read_text())
+    return found
+
+
+def status(project: Project) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(project.run("status", "--json").stdout.splitlines()[-1])
+    return found
+
+
+def test_a_mint_records_every_seat_and_builds_with_the_winners(quick: Project) -> None:
+    done = quick.run("mint", **LOUD)
+    events = [line.split()[1] for line in done.stdout.splitlines() if line.startswith("@tune ")]
+    assert events[0] == "plan" and events.count("begin") == events.count("end") == 1
+    record = sidecar(quick)
+    winner = record["kernels"]["dot_f32"]
+    assert record["race"]["dot_f32"]["winner"] == winner
+    assert record["provenance"]["noise"] in ("ok", "noisy", "overridden")
+    assert {"source", "flags", "compiler", "workload", "protocol"} <= record["built"]["dot_f32"].keys()
+    found = status(quick)
+    assert found["scopes"][0]["complete"] is True
+    assert (found["families"][0]["suffix"], found["families"][0]["source"]) == (winner, "manifest")
+    why = quick.run("why", "dot_f32").stdout
+    assert winner in why and "margin" in why
+
+
+def test_after_a_mint_a_comment_stales_nothing_and_code_stales_its_family(quick: Project) -> None:
+    quick.run("mint", **LOUD)
+    template = "kernels/templates/dot_f32/kernel.c.j2"
+    quick.edit(template, "    float sum = 0.0f;", "    float sum = 0.0f; /* the tail */")
+    assert status(quick)["scopes"][0]["complete"] is True
+    quick.edit(template, "    float sum = 0.0f;", "    float sum = -0.0f;")
+    scope = status(quick)["scopes"][0]
+    assert (scope["reason"], scope["complete"]) == ("stale_binary", False)
+    assert "dot_f32" in scope["detail"] and "source" in scope["detail"]
+    assert quick.run("mint", "--stale", "--dry-run").stdout.split() == ["dot_f32"]
+
+
+def test_a_stale_mint_races_what_changed_and_leaves_the_rest(quick: Project) -> None:
+    quick.run("add", "family", "dot_again")
+    quick.run("mint", "--only", "=dot_f32", **LOUD)
+    before = sidecar(quick)["built"]["dot_f32"]
+    assert quick.run("mint", "--stale", "--dry-run").stdout.split() == ["dot_again"]
+    quick.run("mint", "--stale", **LOUD)
+    after = sidecar(quick)
+    assert set(after["kernels"]) == {"dot_f32", "dot_again"}
+    assert after["built"]["dot_f32"] == before
+
+
+def test_a_loud_box_is_refused_and_nothing_changes_but_a_stub(quick: Project) -> None:
+    quick.edit("tune.toml", "settle_s = 0.0", "settle_s = 0.0\nceiling_cv_pct = 0.0\nnote_cv_pct = 0.0")
+    done = quick.run("mint", code=3)
+    assert "too loud" in done.stderr and "TUNEBUILD_NOISE_OVERRIDE" in done.stderr
+    assert "@tune abort reason=noise" in done.stdout
+    assert not list(quick.root.glob("*.tune.json"))
+    (stub,) = (quick.home / "history").glob("*.FAILED.json")
+    assert "too loud" in json.loads(stub.read_text())["note"]
+    quick.run("mint", **LOUD)
+    assert sidecar(quick)["provenance"]["noise"] == "overridden"
+
+
+def test_the_control_file_stops_before_the_next_family_and_writes_nothing(quick: Project) -> None:
+    control = quick.root / "stop"
+    control.touch()
+    done = quick.run("mint", code=3, TUNEBUILD_CONTROL=str(control), **LOUD)
+    assert "@tune abort reason=control at=dot_f32" in done.stdout
+    assert not list(quick.root.glob("*.tune.json"))
+
+
+def test_an_interrupt_writes_nothing_and_ends_with_its_signal(quick: Project) -> None:
+    quick.edit("tune.toml", "max_rounds = 3", "max_rounds = 500\nbudget_doses = 4000.0\nseat_z = 1000.0")
+    with subprocess.Popen(
+        [sys.executable, "-m", "tunebuild", "mint"], cwd=quick.root, env=quick.environ(LOUD),
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    ) as process:  # fmt: skip
+        assert process.stdout is not None and process.stderr is not None
+        while not process.stdout.readline().startswith("@tune begin"):
+            pass
+        process.send_signal(signal.SIGINT)
+        process.stdout.read()
+        words = process.stderr.read()
+    assert process.returncode == 130
+    assert "interrupted" in words and "Traceback" not in words
+    assert not list(quick.root.glob("*.tune.json"))
+
+
+def test_forced_features_refuse_a_mint(quick: Project) -> None:
+    done = quick.run("mint", code=3, TUNEBUILD_FORCE_FEATURES="amx-tile", **LOUD)
+    assert "TUNEBUILD_FORCE_FEATURES" in done.stderr
+    assert not list(quick.root.glob("*.tune.json"))
+
+
+def test_a_recorded_mint_is_decided_again_from_its_recording(quick: Project) -> None:
+    from tunebuild import drive
+
+    quick.run("mint", "--record", "race.jsonl", **LOUD)
+    lines = (quick.root / "race.jsonl").read_text().splitlines()
+    names = {json.loads(line).get("bench") for line in lines}
+    assert {"probe start", "dot_f32", "probe end"} <= names
+    record = sidecar(quick)
+    outcome = drive.race_heat(drive.Replay(lines, "dot_f32"), *drive.declared(lines, "dot_f32"))
+    race = record["race"]["dot_f32"]
+    assert race["winner"] in (outcome.winner_suffix, outcome.control_suffix)
+    assert race["rounds"] == outcome.rounds
+    assert race["rows"].keys() == {row.suffix for row in outcome.rows if row.slices}
+
+
+def test_a_second_mint_keeps_a_copy_and_says_what_changed(quick: Project) -> None:
+    quick.run("mint", **LOUD)
+    quick.run("mint", **LOUD)
+    assert len(list(quick.root.glob("*.tune.json.bak"))) == 1
+    assert len(quick.run("history").stdout.splitlines()) == 2
+    assert quick.run("diff").stdout.strip()
+
+
+def test_twelve_bad_rows_are_named_and_the_good_ones_are_raced(tmp_path: Path) -> None:
+    project = example("bad_rows", tmp_path)
+    project.run("mint", **LOUD)
+    record = sidecar(project)
+    race = record["race"]["ride"]
+    reasons = {suffix.removeprefix("how_"): words for suffix, words in race["rejections"].items()}
+    expected = {
+        "segfault": "SIGSEGV",
+        "illegal": "SIGILL",
+        "abort": "SIGABRT",
+        "loop": "does not return",
+        "exit": "exit",
+        "wrong": "wrong result",
+        "wrong_at_31": "n=31",
+        "write_past": "past the end",
+        "read_past": "read past",
+        "const": "const input",
+        "flush_denormals": "MXCSR",
+        "smash": "SIG",
+    }
+    assert reasons.keys() == expected.keys()
+    for name, words in expected.items():
+        assert words in reasons[name], f"{name}: {reasons[name]}"
+    assert record["kernels"]["ride"] in ("how_plain", "how_twice")
+    assert {"how_plain", "how_twice", "reference"} >= race["rows"].keys() > {"reference"}
+
+
+def test_a_family_without_a_row_that_passes_records_the_reference_and_fails(tmp_path: Path) -> None:
+    project = example("bad_rows", tmp_path)
+    text = (project.root / "tune.toml").read_text()
+    text = re.sub(r"how = \[.*?\]", 'how = ["wrong", "abort"]', text, flags=re.S).replace(
+        "how_plain", "reference"
+    )
+    (project.root / "tune.toml").write_text(text)
+    project.run("mint", code=1, **LOUD)
+    assert sidecar(project)["kernels"] == {"ride": "reference"}
+    assert status(project)["families"][0]["source"] == "reference"
+
+
+def test_seats_share_a_layout_and_the_entry_dispatches(tmp_path: Path) -> None:
+    project = example("packed", tmp_path)
+    project.run("mint", **LOUD)
+    record = sidecar(project)
+    assert {"matvec.few", "matvec.many", "rowsum"} == record["kernels"].keys()
+    tiles = {record["kernels"][key].split("_")[0] for key in record["kernels"]}
+    assert len(tiles) == 1, f"rows of two layouts: {record['kernels']}"
+    found = status(project)
+    assert [row["family"] for row in found["families"]] == ["matvec.few", "matvec.many"]
+    library = ctypes.CDLL(os.fspath(project.root / "build/normal/libpacked.so"))
+    m, k = 9, 5
+    matrix = (ctypes.c_float * (m * k))(*range(m * k))
+    packed = (ctypes.c_float * (16 * k))()
+    size = ctypes.c_size_t
+    library.matvec_pack(matrix, packed, size(m), size(k))
+    for n in (1, 8):
+        vectors = (ctypes.c_float * (n * k))(*([1.0] * (n * k)))
+        out = (ctypes.c_float * (n * m))()
+        library.matvec(packed, vectors, out, size(m), size(n), size(k))
+        assert list(out[:m]) == [float(sum(range(i * k, i * k + k))) for i in range(m)]
+
+
+def test_a_companion_that_breaks_its_layout_is_an_error(tmp_path: Path) -> None:
+    project = example("packed", tmp_path)
+    template = project.root / "kernels/templates/matvec/matvec_pack.c.j2"
+    template.write_text(template.read_text().replace("{{ prototype }}", "/* {{ u }} */ {{ prototype }}"))
+    project.run("check")
+    template.write_text(template.read_text().replace(": 0;", ": {{ u }} - {{ u }};"))
+    done = project.run("build", code=2)
+    assert "matvec_pack differs between mr4_u1 and mr4_u2" in done.stderr and "layout" in done.stderr
+
+
+def test_a_killed_mint_loses_no_compiled_object(quick: Project) -> None:
+    quick.edit("tune.toml", "max_rounds = 3", "max_rounds = 500\nbudget_doses = 4000.0\nseat_z = 1000.0")
+    with subprocess.Popen(
+        [sys.executable, "-m", "tunebuild", "mint"], cwd=quick.root, env=quick.environ(LOUD),
+        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+    ) as process:  # fmt: skip
+        assert process.stdout is not None
+        while not process.stdout.readline().startswith("@tune begin"):
+            pass
+        process.kill()
+    time.sleep(0.2)
+    assert not list(quick.root.glob("*.tune.json"))
+    quick.edit("tune.toml", "max_rounds = 500\nbudget_doses = 4000.0\nseat_z = 1000.0", "max_rounds = 3")
+    done = json.loads(quick.run("build", "--mode", "tune", "--json").stdout.splitlines()[-1])
+    assert done["made"] == []
