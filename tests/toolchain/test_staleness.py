@@ -1,0 +1,157 @@
+"""What makes a recorded winner stale: edits of a real tree, judged by name. Nothing is compiled."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tunebuild import host, policy, record, sidecar
+from tunebuild.generate import Generated, generate
+from tunebuild.model import REFERENCE, Verdict
+from tunebuild.upsert import Change
+
+pytestmark = pytest.mark.cc
+
+FAMILY = """
+[family.{name}]
+prototype = "void {name}(float *y, size_t n)"
+fallback = "u1"
+[family.{name}.grid.axes]
+u = [1, 2]
+[family.{name}.args]
+y = {{ inout = "f32[n]" }}
+[family.{name}.workload.l1]
+n = 4096
+"""
+BODY = "{\n    for (size_t i = 0; i < n; i++) /* one by one */\n        y[i] = STEP(y[i]);\n}\n"
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """Two families; `add` includes step.h, `mul` includes nothing of ours."""
+    root = tmp_path / "project"
+    text = '[project]\nname = "p"\n[build]\ninclude = ["kernels/include"]\n'
+    (root / "kernels/include").mkdir(parents=True)
+    (root / "kernels/include/step.h").write_text("#define STEP(x) ((x) + 1.0f)\n")
+    for name, head in (("add", '#include "step.h"\n'), ("mul", "#define STEP(x) ((x) * 2.0f)\n")):
+        folder = root / "kernels/templates" / name
+        folder.mkdir(parents=True)
+        start = f"#include <stddef.h>\n{head}"
+        (folder / "reference.c").write_text(f"{start}void {name}(float *y, size_t n)\n{BODY}")
+        (folder / "kernel.c.j2").write_text(f"{start}/* {{{{ u }}}} */\n{{{{ prototype }}}}\n{BODY}")
+        text += FAMILY.format(name=name)
+    (root / "tune.toml").write_text(text)
+    mint(root)
+    return root
+
+
+def environ() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if not name.startswith("TUNEBUILD_")}
+
+
+def read(root: Path) -> Generated:
+    return generate(root, environ=environ())
+
+
+def mint(root: Path) -> None:
+    """Record winners as a mint of the tree at hand would."""
+    made = read(root)
+    change = Change(kernels={"add": "u2", "mul": REFERENCE}, built=dict(made.built), runtime={"threads": 2})
+    sidecar.save(root / "p.tune.json", change, box=host.box(environ()), built_now=made.built)
+
+
+def judge(root: Path) -> Verdict:
+    made = read(root)
+    demand = policy.demand(made.manifest, made.manifest.scopes[0])
+    return record.read(made.manifest, made.app(), made.box, made.built, environ()).verdict(demand)
+
+
+def edit(path: Path, old: str, new: str) -> None:
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
+
+
+def stamped(root: Path) -> dict[str, tuple[str, str]]:
+    return {stamp.key: (stamp.suffix, stamp.source) for stamp in read(root).stamps["p"].seats}
+
+
+def test_tree_as_it_was_measured_is_complete(project: Path) -> None:
+    assert judge(project).complete
+    assert stamped(project)["add"] == ("u2", "manifest")
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "detail"),
+    [
+        ("kernels/templates/add/kernel.c.j2", "one by one", "each in turn", ""),
+        ("kernels/templates/add/kernel.c.j2", "y[i] = ", "y[i]   =\t", ""),
+        ("kernels/include/step.h", "#define", "/* a step */\n#define", ""),
+        ("kernels/templates/add/kernel.c.j2", "i < n", "i != n", "add (source changed)"),
+        ("kernels/templates/add/reference.c", "i < n", "i != n", "add (source changed)"),
+        ("kernels/include/step.h", "1.0f", "3.0f", "add (header kernels/include/step.h changed)"),
+        ("tune.toml", "u = [1, 2]\n[family.add", "u = [1, 2, 4]\n[family.add", "add (source, flags changed)"),
+        ("tune.toml", "}\n[family.mul", ', fill = "ramp" }\n[family.mul', "mul (workload changed)"),
+        ("tune.toml", '[build]', '[build]\ncflags = ["-O2", "-std=c17"]', "add, mul (flags changed)"),
+    ],
+)  # fmt: skip
+def test_edit_stales_what_it_touches_by_name(
+    project: Path, file: str, old: str, new: str, detail: str
+) -> None:
+    edit(project / file, old, new)
+    found = judge(project)
+    assert found.detail == detail
+    assert found.reason == ("stale_binary" if detail else "none")
+
+
+def test_stale_seat_falls_to_its_chain_and_its_sibling_stays(project: Path) -> None:
+    edit(project / "kernels/include/step.h", "1.0f", "3.0f")
+    assert stamped(project) == {"add": ("u1", "fallback"), "mul": (REFERENCE, "reference")}
+
+
+def test_renamed_project_folder_stales_nothing(project: Path) -> None:
+    moved = project.with_name("elsewhere and renamed")
+    project.rename(moved)
+    assert judge(moved).complete
+
+
+def test_other_compiler_stales_everything_at_once(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wrapper = tmp_path / "cc-of-mine"
+    wrapper.write_text('#!/bin/sh\nexec gcc "$@"\n')
+    wrapper.chmod(0o755)
+    edit(project / "tune.toml", "[build]", f'[build]\ncc = "{wrapper}"')
+    found = judge(project)
+    assert found.reason == "stale_binary"
+    assert found.detail.startswith("every entry was measured with another compiler")
+    sidecar_path = project / "p.tune.json"
+    made = read(project)
+    merged = sidecar.save(sidecar_path, Change({"add": "u1"}), box=made.box, built_now=made.built)
+    assert merged.reset
+    assert merged.document.runtime == {}
+
+
+def _rewrite(project: Path, change: Callable[[str], str]) -> None:
+    path = project / "p.tune.json"
+    path.write_text(change(path.read_text()))
+
+
+def test_next_write_replaces_the_stale_seat_alone(project: Path) -> None:
+    edit(project / "kernels/include/step.h", "1.0f", "3.0f")
+    made = read(project)
+    change = Change(kernels={"add": "u1"}, built={"add": made.built["add"]})
+    merged = sidecar.save(project / "p.tune.json", change, box=made.box, built_now=made.built)
+    assert merged.reset == ""
+    assert merged.document.kernels == {"add": "u1", "mul": REFERENCE}
+    assert merged.document.runtime == {"threads": 2}
+    assert judge(project).complete
+
+
+def test_torn_sidecar_stamps_nothing_and_says_so(project: Path) -> None:
+    _rewrite(project, lambda text: text[: len(text) // 2])
+    assert judge(project).reason == "unreadable"
+    assert stamped(project)["add"] == ("u1", "fallback")
