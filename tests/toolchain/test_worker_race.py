@@ -186,6 +186,19 @@ def test_children_are_gone_when_the_block_ends() -> None:
     raise AssertionError("a child outlived its worker")
 
 
+def test_processes_that_rows_left_are_gone_when_the_worker_s_input_ends() -> None:
+    with Worker(made.executable(), made.library("bad")) as worker:
+        assert bench.gate(worker, made.ride(), ("forks",)).passed == ("forks",)
+        process = worker._process
+        assert process is not None and process.stdin is not None
+        process.stdin.close()
+        for _ in range(500):
+            if not _alive(process.pid):
+                return
+            time.sleep(0.01)
+    raise AssertionError("a process outlived its worker")
+
+
 def _alive(group: int) -> bool:
     """Whether a process of the group is more than a zombie."""
     for folder in os.listdir("/proc"):

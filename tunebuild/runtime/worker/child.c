@@ -118,6 +118,12 @@ void children_prepare(void) {
 
 /* --- starting and watching ----------------------------------------------------------------------- */
 
+/* Rows may have left processes behind; they are of this group, which is the worker's own when it leads it. */
+void leave_nobody(void) {
+    if (getpgrp() == getpid()) kill(0, SIGKILL);
+    _exit(0);
+}
+
 static void close_all(child *c) {
     int *files[] = {&c->output, &c->reply, &c->orders};
     for (int i = 0; i < 3; i++) {
@@ -228,7 +234,7 @@ event child_watch(child *c, int timeout_ms) {
         const int ready = poll(files, 3, writers ? 200 : 0);
         if (files[2].revents & (POLLHUP | POLLERR)) {
             kill(c->pid, SIGKILL);
-            _exit(0);
+            leave_nobody();
         }
         if (files[0].revents) writers = drain(c);
         char byte;

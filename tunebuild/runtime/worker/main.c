@@ -156,5 +156,5 @@ int main(int count, char **arguments) {
         fflush(replies);
     }
     race_close();
-    return 0;
+    leave_nobody();
 }

@@ -182,6 +182,8 @@ typedef struct child {
 
 typedef enum event { REPLIED, ENDED, STUCK } event;
 
+_Noreturn void leave_nobody(void); /* ends the worker and all that its rows left behind */
+
 /* Turns a faulting address into argument, part, element and side. */
 typedef bool locate(uintptr_t address, finding *found);
 
