@@ -160,6 +160,8 @@ def _build(options: argparse.Namespace) -> int:
     made, hits = built.made, built.hits
     for row in built.rejected:
         _say(f"rejected at {row.stage}: {row.suffix}\n{row.why}")
+    for note in dict.fromkeys(note for ran in built.ran for note in ran.notes):
+        _say(f"tunebuild: {note}")
     words = f"{len(made)} built, {len(hits)} from the cache" if made or hits else "nothing to do"
     _answer(options, {"mode": options.mode, "made": list(made), "hits": list(hits)}, f"tunebuild: {words}")
     return 1 if built.rejected and options.mode == "test" else 0
