@@ -7,6 +7,7 @@ built and timed, and the protocol. A digest that differs makes that seat stale, 
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 from collections.abc import Iterable, Mapping
@@ -67,7 +68,8 @@ def _family_digests(
     read: Mapping[Path, str],
     texts: dict[str, str],
 ) -> dict[str, Json]:
-    family, root = planned.family, plan.manifest.project.root
+    family, root = planned.family, planned.family.project.root
+    generated = f"{plan.manifest.project.root}{os.sep}{codegen.GENERATED}{os.sep}"
     sources: list[tuple[str, str]] = []
     included: dict[str, Json] = {}
     for row in planned.built:
@@ -75,9 +77,8 @@ def _family_digests(
             path = codegen.row_path(family.name, function.name, row.suffix)
             sources.append((codegen.symbol(function.name, row.suffix), keys.text_digest(files[path])))
             for header in headers.get(path, ()):
-                name = Path(os.path.relpath(header, root)).as_posix()
-                if not name.startswith(codegen.GENERATED):
-                    included[name] = _text(name, read[header], texts)[:_SHORT]
+                if not str(header).startswith(generated):
+                    included[_name(header, root)] = _text(str(header), read[header], texts)[:_SHORT]
     for name, body in _bodies(planned):
         sources.append((name, _text(str(body), read[body], texts)))
     constants = [m.constants for m in plan.manifest.modules if m.name == family.module]
@@ -88,6 +89,11 @@ def _family_digests(
         "flags": _short([family.project.cflags, [(r.suffix, row_flags(family, r)) for r in planned.built]]),
         "compiler": "; ".join(compilers[family.project.name, name] for name in used),
     }
+
+
+@functools.lru_cache(maxsize=4096)
+def _name(header: Path, root: Path) -> str:
+    return Path(os.path.relpath(header, root)).as_posix()
 
 
 def asdict_function(function: PlannedFunction) -> str:

@@ -12,14 +12,27 @@ that made it and holds no date and no absolute path.
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tunebuild import expressions
-from tunebuild.model import REFERENCE, App, Call, Declined, Family, Function, Manifest, Parameter, Row, Stamps
+from tunebuild.model import (
+    REFERENCE,
+    App,
+    Call,
+    Declined,
+    Family,
+    Function,
+    Manifest,
+    Parameter,
+    Row,
+    Stamp,
+    Stamps,
+)
 from tunebuild.plan import Plan, PlannedFamily, PlannedFunction, functions_of
 
 GENERATED = "generated"
@@ -57,7 +70,16 @@ def identifier(name: str) -> str:
 
 def with_symbol(function: Function, name: str) -> str:
     """The prototype of ``function`` under another name, without a semicolon."""
-    return re.sub(rf"\b{re.escape(function.name)}\b(?=\s*\()", name, function.text, count=1)
+    before, after = _around(function.name, function.text)
+    return f"{before}{name}{after}"
+
+
+@functools.lru_cache(maxsize=4096)
+def _around(name: str, text: str) -> tuple[str, str]:
+    """A prototype's text before and after the function's name; every row asks for it."""
+    found = re.search(rf"\b{re.escape(name)}\b(?=\s*\()", text)
+    assert found is not None, text
+    return text[: found.start()], text[found.end() :]
 
 
 def _arguments(function: Function) -> str:
@@ -69,6 +91,7 @@ def _call(function: Function, target: str) -> str:
     return f"{'' if function.returns == 'void' else 'return '}{target}({_arguments(function)});"
 
 
+@functools.lru_cache(maxsize=65_536)
 def _relative(path: Path, root: Path, folder: str) -> str:
     return Path(os.path.relpath(path, root / folder)).as_posix()
 
@@ -108,7 +131,7 @@ def row_source(plan: Plan, planned: PlannedFunction, row: Row, text: str | Decli
     made_from = planned.template or family.source or family.reference
     head = _ROW_HEAD.format(
         symbol=name,
-        origin=Path(os.path.relpath(made_from, root)).as_posix(),
+        origin=_relative(made_from, root, ""),
         row=row_words(row),
         constants=_constants_include(plan.manifest, family),
     )
@@ -338,6 +361,19 @@ def _prepare_call(
     return f"{prepared.function}({listed});"
 
 
+def _prepared(plan: Plan, planned: PlannedFamily) -> dict[str, Function]:
+    """The prototypes of the families and companions that this family's `prepare` calls."""
+    named = {call.function for function in planned.functions for call in function.prepare}
+    if not named:
+        return {}
+    return {
+        other.name: other.function
+        for each in plan.families
+        for other in each.functions
+        if other.name in named
+    }
+
+
 def tune_source(
     plan: Plan, planned: PlannedFamily, suffixes: tuple[str, ...], support: Mapping[str, Function]
 ) -> str:
@@ -346,9 +382,7 @@ def tune_source(
     ``support``: the prototypes of the support functions that `prepare` may call.
     """
     family = planned.family
-    prototypes = {other.name: other.function for each in plan.families for other in each.functions} | dict(
-        support
-    )
+    prototypes = _prepared(plan, planned) | dict(support)
     text = (
         f"/* {family.name} in the tune binary: base functions on the reference body, every row, the driver. */\n"
         f'#include "tb_driver.h"\n{_constants_include(plan.manifest, family)}'
@@ -432,6 +466,21 @@ def function_suffix(planned: PlannedFunction, stamps: Stamps) -> tuple[tuple[str
         return tuple((seat.when, by_seat.get(seat.name, REFERENCE)) for seat in family.seats)
     own = dict(stamps.companions).get(planned.name)
     return (("", own or by_seat.get(family.seats[0].name, REFERENCE)),)
+
+
+def stamps_by_family(plan: Plan, stamps: Stamps) -> dict[str, Stamps]:
+    """Each family's own part of ``stamps``, so that thousands of families do not search each other's."""
+    owner = {function.name: each.family.name for each in plan.families for function in each.functions}
+    seats: dict[str, list[Stamp]] = {}
+    for stamp in stamps.seats:
+        seats.setdefault(stamp.family, []).append(stamp)
+    companions: dict[str, list[tuple[str, str]]] = {}
+    for name, suffix in stamps.companions:
+        companions.setdefault(owner.get(name, ""), []).append((name, suffix))
+    return {
+        name: replace(stamps, seats=tuple(seats.get(name, ())), companions=tuple(companions.get(name, ())))
+        for name in (each.family.name for each in plan.families)
+    }
 
 
 def entry_source(plan: Plan, planned: PlannedFamily, stamps: Stamps) -> str:

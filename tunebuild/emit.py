@@ -24,15 +24,22 @@ PATIENCE_S = 1.0
 def write_if_changed(path: Path, text: str) -> bool:
     """Write UTF-8 ``text`` unless the file holds just that; say whether it was written."""
     data = text.encode()
+    target = os.fspath(path)
     try:
-        if path.read_bytes() == data:
+        if _read(target) == data:
             return False
     except FileNotFoundError:
         path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    temporary.write_bytes(data)
-    temporary.replace(path)
+    temporary = f"{path.parent}{os.sep}.{path.name}.{os.getpid()}.tmp"
+    with open(temporary, "wb", buffering=0) as stream:
+        stream.write(data)
+    os.replace(temporary, target)
     return True
+
+
+def _read(path: str) -> bytes:
+    with open(path, "rb", buffering=0) as stream:
+        return stream.read()
 
 
 def write_durable(path: Path, data: bytes, mode: int = 0o644) -> None:

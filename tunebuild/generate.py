@@ -14,7 +14,7 @@ import re
 import shlex
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tunebuild import (
@@ -25,6 +25,7 @@ from tunebuild import (
     graph,
     host,
     keys,
+    lockstep,
     plan,
     profiles,
     record,
@@ -177,6 +178,7 @@ def _render(planned: Plan) -> tuple[dict[str, str], dict[Cell, str], tuple[Mista
     """Every built row's file by path, the rows that their templates declined, and the mistakes."""
     from tunebuild import render
 
+    render.forget()
     files: dict[str, str] = {}
     declined: dict[Cell, str] = {}
     mistakes: list[Mistake] = []
@@ -287,10 +289,12 @@ def _heavy(planned: Plan, files: Mapping[str, str]) -> tuple[frozenset[str], dic
     """Row files that include <immintrin.h>, and the project headers of each generated file."""
     root = planned.manifest.project.root
     scanners: dict[str, keys.Scan] = {}
+    inside = f"{root}{os.sep}"
 
     def read(path: Path) -> str | None:
         try:
-            return files.get(os.path.relpath(path, root)) or path.read_text(errors="surrogateescape")
+            own = files.get(os.fspath(path).removeprefix(inside))
+            return own or path.read_text(errors="surrogateescape")
         except (OSError, IsADirectoryError):
             return None
 
@@ -304,11 +308,12 @@ def _heavy(planned: Plan, files: Mapping[str, str]) -> tuple[frozenset[str], dic
     for each in planned.families:
         scan = scanners[each.family.project.name]
         own = f"{codegen.GENERATED}/rows/{each.family.name}/"
+        folder = root / own
         for row in each.built:
             for function in each.functions:
                 path = f"{own}{codegen.symbol(function.name, row.suffix)}.c"
                 text = files[path]
-                found = headers[path] = scan(text, root / own)
+                found = headers[path] = scan(text, folder)
                 for header in found:
                     if header not in known:
                         known[header] = "immintrin.h" in (read(header) or "")
@@ -333,6 +338,9 @@ def generate(
     :raises ConfigError: with every mistake of tune.toml, or of the templates.
     """
     manifest = manifests.read(root)
+    if target:  # another machine's objects have a folder of their own
+        own = replace(manifest.project, root=manifest.project.root / "build" / f"for-{target}")
+        manifest = replace(manifest, project=own)
     root = manifest.project.root
     box = host.box(environ)
     tools = find_tools(manifest, target)
@@ -340,6 +348,7 @@ def generate(
     arch = tools.default(manifest.project.name).target
     planned = plan.plan(manifest, arch, compiler_word, flags_word, target)
     files, declined, mistakes = _render(planned)
+    mistakes = mistakes or lockstep.mistakes(planned, files, declined)
     if mistakes:
         raise ConfigError(mistakes)
     heavy, headers = _heavy(planned, files)
@@ -449,10 +458,11 @@ def _all_sources(
     for app in manifest.apps:
         files[f"{codegen.GENERATED}/include/{codegen.identifier(app.name)}.h"] = codegen.header(manifest, app)
         names = {family.name for family in codegen.app_families(manifest, app)}
+        of_family = codegen.stamps_by_family(planned, stamps[app.name])
         for each in planned.families:
             if each.family.name in names:
                 path = f"{codegen.GENERATED}/normal/{app.name}/{each.family.name}.c"
-                files[path] = codegen.entry_source(planned, each, stamps[app.name])
+                files[path] = codegen.entry_source(planned, each, of_family[each.family.name])
     return files | dict(says)
 
 
@@ -527,10 +537,10 @@ def emit_all(generated: Generated) -> tuple[str, ...]:
 
 def _remove_orphans(root: Path, kept: Mapping[str, str]) -> None:
     for folder, _, names in os.walk(root / codegen.GENERATED):
+        inside = Path(os.path.relpath(folder, root)).as_posix()
         for name in names:
-            path = os.path.relpath(os.path.join(folder, name), root)
-            if path.replace(os.sep, "/") not in kept:
-                os.unlink(os.path.join(root, path))
+            if f"{inside}/{name}" not in kept:
+                os.unlink(os.path.join(folder, name))
 
 
 def template_path() -> Path:
@@ -594,15 +604,17 @@ def _worker_text(edge: graph.Edge) -> str:
 
 
 def _compile_commands(generated: Generated) -> str:
-    commands = []
+    lines = []
+    own = json.dumps(str(generated.root))
     by_name = {name: key for key, name in generated.tools.names.items()}
     for edge in generated.graph.edges:
         if edge.rule.startswith("cc_"):
             found = generated.tools.compilers[by_name[edge.compiler]]
             assert isinstance(found, toolchain.Compiler)
             words = [*found.argv, *found.flags, *edge.flags, "-c", edge.inputs[0], "-o", edge.output]
-            commands.append({"directory": str(generated.root), "file": edge.inputs[0], "arguments": words})
-    return json.dumps(commands, indent=0) + "\n"
+            file, arguments = json.dumps(edge.inputs[0]), json.dumps(words)
+            lines.append(f'{{"directory": {own}, "file": {file}, "arguments": {arguments}}}')
+    return "[\n" + ",\n".join(lines) + "\n]\n"
 
 
 def _depfile(generated: Generated) -> str:

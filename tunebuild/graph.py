@@ -7,6 +7,7 @@ to the project's root, where ninja runs.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
 from collections.abc import Iterable, Mapping
@@ -83,9 +84,10 @@ def hint_flags(kind: str, row: Row) -> tuple[str, ...]:
     return ("-fopenmp-simd",)
 
 
-def _includes(family: Family, root: Path) -> tuple[str, ...]:
+@functools.lru_cache(maxsize=64)
+def _includes(include: tuple[Path, ...], root: Path) -> tuple[str, ...]:
     folders = [f"{codegen.GENERATED}/include"]
-    folders += [Path(os.path.relpath(folder, root)).as_posix() for folder in family.project.include]
+    folders += [Path(os.path.relpath(folder, root)).as_posix() for folder in include]
     return tuple(f"-I{folder}" for folder in dict.fromkeys(folders))
 
 
@@ -93,7 +95,7 @@ def _build_flags(plan: Plan, family: Family, toolchain: str) -> tuple[str, ...]:
     chosen = next((each for each in family.project.toolchains if each.name == toolchain), None)
     return (
         *BASE_FLAGS,
-        *_includes(family, plan.manifest.project.root),
+        *_includes(family.project.include, plan.manifest.project.root),
         *family.project.cflags,
         *(chosen.cflags if chosen else ()),
     )
@@ -107,10 +109,15 @@ def _row_edges(
     plan: Plan, planned: PlannedFamily, rows: Iterable[Row], compiler_of: CompilerOf
 ) -> Iterable[Edge]:
     family = planned.family
+    common: dict[str, tuple[str, ...]] = {}  # by toolchain
+    sets: dict[tuple[str, ...], tuple[str, ...]] = {}  # one tuple a flag set, whatever the number of rows
     for row in rows:
         compiler, kind = compiler_of[family.project.name, row.toolchain]
+        if row.toolchain not in common:
+            common[row.toolchain] = (*_build_flags(plan, family, row.toolchain), *ROW_FLAGS)
         hints = hint_flags(kind, row) if family.hints else ()
-        flags = (*_build_flags(plan, family, row.toolchain), *ROW_FLAGS, *hints, *row_flags(family, row))
+        flags = (*common[row.toolchain], *hints, *row_flags(family, row))
+        flags = sets.setdefault(flags, flags)
         for function in planned.functions:
             name = codegen.symbol(function.name, row.suffix)
             source = codegen.row_path(family.name, function.name, row.suffix)
@@ -281,6 +288,7 @@ def app_edges(
     """The normal build of one app: entries, status, its own sources, and what is linked of them."""
     default, _ = compiler_of[plan.manifest.project.name, ""]
     names = {family.name for family in codegen.app_families(plan.manifest, app)}
+    of_family = codegen.stamps_by_family(plan, stamps)
     edges: list[Edge] = []
     objects: list[str] = []
     folder = f"{BUILD}/obj/app_{codegen.identifier(app.name)}"
@@ -288,7 +296,7 @@ def app_edges(
         family = planned.family
         if family.name not in names:
             continue
-        objects += stamped_objects(planned, stamps)
+        objects += stamped_objects(planned, of_family[family.name])
         output = f"{folder}/{family.name}.o"
         source = f"{codegen.GENERATED}/normal/{app.name}/{family.name}.c"
         edges.append(_plain(plan, family, source, output, compiler_of[family.project.name, ""][0]))
@@ -342,28 +350,27 @@ def hit_name(output: str) -> str:
 
 
 def template_values(project: str, graph: Graph) -> dict[str, object]:
-    """What ninja.build.j2 sees."""
+    """What ninja.build.j2 sees. Thousands of edges share a few flag sets: each is a variable of the file."""
+    sets: dict[tuple[str, ...], str] = {}
     edges = []
     for edge in graph.edges:
         if edge.rule == WORKER_RULE:
             continue
-        variables = [("flags", escape_words(edge.flags))] if edge.flags else []
+        variables = ""
+        if edge.flags:
+            variables = f"  flags = ${sets.setdefault(edge.flags, f'flags_{len(sets)}')}\n"
         if edge.libs:
-            variables.append(("libs", escape_words(edge.libs)))
+            variables += f"  libs = {escape_words(edge.libs)}\n"
         if not edge.rule.startswith("pch_"):
-            variables.append(("hit", escape_words([hit_name(edge.output)])))
-        edges.append(
-            {
-                "output": escape_path(edge.output),
-                "rule": edge.rule,
-                "inputs": " ".join(map(escape_path, edge.inputs)),
-                "implicit": " | " + " ".join(map(escape_path, edge.implicit)) if edge.implicit else "",
-                "variables": variables,
-            }
-        )
+            variables += f"  hit = {escape_words([hit_name(edge.output)])}\n"
+        inputs = " ".join(map(escape_path, edge.inputs))
+        if edge.implicit:
+            inputs += " | " + " ".join(map(escape_path, edge.implicit))
+        edges.append((escape_path(edge.output), edge.rule, inputs, variables))
     return {
         "project": project,
         "compilers": graph.compilers,
+        "flag_sets": [(name, escape_words(flags)) for flags, name in sets.items()],
         "edges": edges,
         "phony": [(name, " ".join(map(escape_path, outputs))) for name, outputs in graph.phony],
     }

@@ -24,9 +24,11 @@ ENVIRONMENT = (  # the names that reach a compiler and change what it writes
     "MACOSX_DEPLOYMENT_TARGET", "SOURCE_DATE_EPOCH", "CCC_OVERRIDE_OPTIONS",
 )  # fmt: skip
 
-_BLANK = r"(?:[ \t\r\f\v\n]|//[^\n]*|/\*.*?\*/)+"
-_TOKEN = re.compile(rf'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|{_BLANK}', re.S)
-_BLOCK_COMMENT = re.compile(r"/\*.*?\*/", re.S)
+_STRING = r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\''
+_STRINGS = re.compile(f"({_STRING})", re.S)
+_COMMENTS = re.compile(rf"{_STRING}|//[^\n]*|/\*.*?\*/", re.S)
+_LINES = re.compile(r"[ \t\r\f\v]*\n[ \t\r\f\v\n]*")
+_BLANKS = re.compile(r"[ \t\r\f\v]+")
 _SPLICE = re.compile(r"\\\r?\n")
 _INCLUDE = re.compile(
     r'^[ \t]*#[ \t]*(?:include|include_next|import|embed)[ \t]*(?:"([^"\n]+)"|<([^>\n]+)>)', re.M
@@ -111,16 +113,15 @@ def normalised(text: str) -> str:
     """
     if "\\\n" in text or "\\\r" in text:
         text = _SPLICE.sub("", text)
-    return _TOKEN.sub(_normal_token, text).strip()
+    if "//" in text or "/*" in text:
+        text = _COMMENTS.sub(_without_comment, text)
+    parts = _STRINGS.split(text)  # code, string, code, ...
+    parts[::2] = (_BLANKS.sub(" ", _LINES.sub("\n", part)) for part in parts[::2])
+    return "".join(parts).strip()
 
 
-def _normal_token(match: re.Match[str]) -> str:
-    token = match[0]
-    if token[0] in "\"'":
-        return token
-    if "/*" in token:
-        token = _BLOCK_COMMENT.sub(" ", token)
-    return "\n" if "\n" in token else " "
+def _without_comment(match: re.Match[str]) -> str:
+    return " " if match[0][0] == "/" else match[0]
 
 
 # --- headers -------------------------------------------------------------------------------------
@@ -138,42 +139,53 @@ def header_scanner(include: Iterable[Path], read: Read) -> Callable[[str, Path],
     a system header. Conditions are not evaluated: a header under a false `#if` counts, which can only cost a
     hit. The function remembers what it read: use one a build, and drop it.
     """
-    dirs = tuple(include)
-    texts: dict[Path, str | None] = {}
-    direct: dict[Path, tuple[Path, ...]] = {}
+    dirs = tuple(os.fspath(folder) for folder in include)
+    texts: dict[str, str | None] = {}
+    direct: dict[str, tuple[str, ...]] = {}
+    resolved: dict[tuple[str, str, str], str | None] = {}
+    closures: dict[tuple[str, ...], tuple[Path, ...]] = {}
 
-    def load(path: Path) -> str | None:
+    def load(path: str) -> str | None:
         if path not in texts:
-            texts[path] = read(path)
+            texts[path] = read(Path(path))
         return texts[path]
 
-    def resolve(name: str, folders: Iterable[Path]) -> Path | None:
-        for folder in folders:
-            path = Path(os.path.normpath(folder / name))
+    def resolve(quoted: str, angled: str, folder: str) -> str | None:
+        name = quoted or angled
+        for each in (folder, *dirs) if quoted else dirs:
+            path = os.path.normpath(os.path.join(each, name))
             if load(path) is not None:
                 return path
         return None
 
-    def named_in(text: str, folder: Path) -> tuple[Path, ...]:
-        found: list[Path] = []
+    def named_in(text: str, folder: str) -> tuple[str, ...]:
+        found: list[str] = []
         for quoted, angled in _INCLUDE.findall(text):
-            path = resolve(quoted, (folder, *dirs)) if quoted else resolve(angled, dirs)
-            if path is not None:
+            asked = (quoted, angled, folder if quoted else "")
+            if asked not in resolved:
+                resolved[asked] = resolve(*asked)
+            if (path := resolved[asked]) is not None:
                 found.append(path)
         return tuple(found)
 
-    def scan(text: str, folder: Path) -> tuple[Path, ...]:
-        seen: dict[Path, None] = {}
-        pending = list(reversed(named_in(text, folder)))
+    def closure(first: tuple[str, ...]) -> tuple[Path, ...]:
+        seen: dict[str, None] = {}
+        pending = list(reversed(first))
         while pending:
             path = pending.pop()
             if path in seen:
                 continue
             seen[path] = None
             if path not in direct:
-                direct[path] = named_in(load(path) or "", path.parent)
+                direct[path] = named_in(load(path) or "", os.path.dirname(path))
             pending.extend(reversed(direct[path]))
-        return tuple(seen)
+        return tuple(map(Path, seen))
+
+    def scan(text: str, folder: Path) -> tuple[Path, ...]:
+        first = named_in(text, os.fspath(folder))
+        if first not in closures:  # the rows of a family include the same
+            closures[first] = closure(first)
+        return closures[first]
 
     return scan
 

@@ -9,7 +9,6 @@ serves the row. An undefined name, a syntax error or anything else that the temp
 from __future__ import annotations
 
 import functools
-import re
 import traceback
 from pathlib import Path
 from typing import Any, NoReturn
@@ -17,6 +16,7 @@ from typing import Any, NoReturn
 import jinja2
 import jinja2.sandbox
 
+from tunebuild.codegen import with_symbol
 from tunebuild.errors import Mistake
 from tunebuild.model import Declined, Function, Row
 
@@ -40,21 +40,29 @@ def _environment(folder: Path) -> jinja2.Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
         autoescape=False,
+        auto_reload=False,  # a stat a row
+        cache_size=-1,
     )
     environment.globals["decline"] = _decline
     return environment
 
 
-def with_symbol(function: Function, symbol: str) -> str:
-    """The prototype of ``function`` under another name, without a semicolon."""
-    return re.sub(rf"\b{re.escape(function.name)}\b(?=\s*\()", symbol, function.text, count=1)
+@functools.cache
+def _template(folder: Path, template: Path) -> jinja2.Template:
+    name = template.relative_to(folder) if template.is_relative_to(folder) else template
+    return _environment(folder).get_template(name.as_posix())
+
+
+def forget() -> None:
+    """Templates may have been edited since the last rendering."""
+    _environment.cache_clear()
+    _template.cache_clear()
 
 
 def render_row(
     folder: Path, template: Path, family: str, function: Function, symbol: str, row: Row
 ) -> str | Declined | Mistake:
     """The C text of one row. ``folder`` is where the project's templates are included from."""
-    name = template.relative_to(folder).as_posix() if template.is_relative_to(folder) else template.as_posix()
     seen: dict[str, Any] = dict(row.values)
     seen |= {
         "fn": symbol,
@@ -63,7 +71,7 @@ def render_row(
         "suffix": row.suffix,
     }
     try:
-        text = _environment(folder).get_template(name).render(seen)
+        text = _template(folder, template).render(seen)
     except _Decline as declined:
         return Declined(str(declined))
     except jinja2.TemplateSyntaxError as error:
