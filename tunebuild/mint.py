@@ -32,12 +32,12 @@ from tunebuild import (
     validate,
 )
 from tunebuild.calls import Subject
-from tunebuild.document import Document
+from tunebuild.document import Document, Json
 from tunebuild.errors import Refused, UsageError
 from tunebuild.generate import Generated
 from tunebuild.heat import Bar, Bench, Heat, Outcome, Step
 from tunebuild.measure import Measure
-from tunebuild.model import REFERENCE, App, Argument, Check, Family, Row, Seat, Workload
+from tunebuild.model import REFERENCE, App, Argument, Check, Family, Rejected, Row, Seat, Workload
 from tunebuild.plan import PlannedFamily, PlannedFunction
 from tunebuild.worker import Worker
 
@@ -92,6 +92,7 @@ class Minted:
     seed: int
     validations: Mapping[str, validate.Validation]
     wall_ms: int
+    confirmations: Mapping[str, Mapping[str, Json]] = field(default_factory=dict)  # by family
 
     @property
     def empty_seats(self) -> tuple[str, ...]:
@@ -227,10 +228,10 @@ class _Session:
     def worker(self) -> Worker:
         return flows.open_worker(self._generated, self._core)
 
-    def _bench(
-        self, running: Worker, of: Subject, rows: tuple[str, ...], name: str, measure: Measure
-    ) -> Bench:
-        live = bench.LiveBench(running, of, rows, measure, cache_bytes=self._cache_bytes)
+    def _live(self, running: Worker, of: Subject, rows: tuple[str, ...], measure: Measure) -> bench.LiveBench:
+        return bench.LiveBench(running, of, rows, measure, cache_bytes=self._cache_bytes)
+
+    def _recorded(self, live: bench.LiveBench, name: str) -> Bench:
         return drive.Recording(live, self._record, name) if self._record else live
 
     # --- noise
@@ -240,7 +241,8 @@ class _Session:
         unfiltered = replace(self._measure, min_cpu_share=0.0)  # the probe counts every window
         rows = (REFERENCE, "copy")
         asking = noise.probe(tag, self._measure, self._threshold, self._seed, self._step_ns)
-        reading = drive.drive(self._bench(running, probe_subject(), rows, f"probe {tag}", unfiltered), asking)
+        live = self._live(running, probe_subject(), rows, unfiltered)
+        reading = drive.drive(self._recorded(live, f"probe {tag}"), asking)
         self.readings.append(reading)
         self._progress.detail(f"noise: {reading}")
         self.word = noise.judge(self.readings, self._measure, self._threshold, self._override)
@@ -370,15 +372,35 @@ class _Session:
         self._progress.begin(heat.key, self._measure.max_rounds)
         verdict, winner = "skipped", ""
         try:
-            live = self._bench(running, subject, heat.rows, heat.key, self._measure)
-            if self._record:
-                drive.declare(self._record, heat, self._measure, self.bar)
-            outcome = drive.race_heat(live, heat, self._measure, self.bar, self._on_step)
+            outcome = self._race_sound(running, heat, subject)
             winner = outcome.winner_suffix
             verdict = "rejected" if not winner else "holds" if outcome.winner == outcome.control else "beats"
         finally:
             self._progress.end(heat.key, winner, verdict, round(1000 * (time.monotonic() - started)))
         return outcome
+
+    def _race_sound(self, running: Worker, heat: Heat, subject: Subject) -> Outcome:
+        """Race until a winner also computes right after its last slice, on data it has not seen."""
+        unsound: list[Rejected] = []
+        while True:
+            live = self._live(running, subject, heat.rows, self._measure)
+            if self._record:
+                drive.declare(self._record, heat, self._measure, self.bar)
+            recorded = self._recorded(live, heat.key)
+            outcome = drive.race_heat(recorded, heat, self._measure, self.bar, self._on_step)
+            fault = self._recheck(live, outcome)
+            if fault is None:
+                return replace(outcome, rejected=(*unsound, *outcome.rejected))
+            unsound.append(fault)
+            heat = without(heat, outcome.winner)
+
+    def _recheck(self, live: bench.LiveBench, outcome: Outcome) -> Rejected | None:
+        if outcome.winner < 0 or outcome.winner_suffix == REFERENCE:
+            return None
+        found = (
+            live.recheck(each, outcome.winner, self._seed) for each in range(len(outcome.heat.workloads))
+        )
+        return next((fault for fault in found if fault is not None), None)
 
     def _on_step(self, step: Step) -> None:
         self._progress.step(step.number, step.phase, step.live)
@@ -393,12 +415,10 @@ class _Session:
             outcome = one.outcome
             if outcome.winner >= 0 and outcome.winner != outcome.control:
                 with self.worker() as running:
-                    live = self._bench(
-                        running, one.subject, outcome.heat.rows, f"validate {one.key}", self._measure
-                    )
-                    found = drive.drive(
-                        live, validate.validate(outcome, self._measure, self.bar, self._seed ^ 0x5EED)
-                    )
+                    live = self._live(running, one.subject, outcome.heat.rows, self._measure)
+                    live.renew(self._seed)  # other addresses than the race's
+                    asking = validate.validate(outcome, self._measure, self.bar, self._seed ^ 0x5EED)
+                    found = drive.drive(self._recorded(live, f"validate {one.key}"), asking)
                 validations[one.key] = found
                 outcome = validate.settle(outcome, found)
                 if not found.kept:
@@ -416,6 +436,21 @@ class _Session:
             agreed = iter(seats.agree([one.outcome for one in group]))
             closed = [replace(one, outcome=next(agreed)) if one in group else one for one in closed]
         return closed
+
+
+def without(heat: Heat, row: int) -> Heat:
+    """The heat without one of its rows."""
+
+    def moved(index: int) -> int:
+        return index - (index > row)
+
+    return replace(
+        heat,
+        rows=tuple(suffix for index, suffix in enumerate(heat.rows) if index != row),
+        controls=tuple(moved(index) for index in heat.controls if index != row),
+        incumbent=None if heat.incumbent in (None, row) else moved(heat.incumbent),
+        layouts=tuple(layout for index, layout in enumerate(heat.layouts) if index != row),
+    )
 
 
 def probe_subject() -> Subject:
