@@ -10,7 +10,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from tunebuild import __version__, flows, history, mintdiff, noise, policy, racetable, resolve, sidecar
+from tunebuild import (
+    __version__,
+    confirmflows,
+    flows,
+    history,
+    mintdiff,
+    noise,
+    policy,
+    racetable,
+    resolve,
+    sidecar,
+)
 from tunebuild.document import Document, Json
 from tunebuild.errors import Refused, WorkFailed
 from tunebuild.generate import Generated
@@ -38,7 +49,7 @@ def run(root: Path, asked: Asked, progress: Progress, say: flows.Say) -> Finishe
     :raises Refused: with nothing changed but a stub in the history.
     """
     try:
-        minted = mint(root, asked, progress, say)
+        minted = confirmflows.confirmed(mint(root, asked, progress, say), say)
     except Refused as refused:
         _archive_refusal(root, asked, refused)
         raise
@@ -88,6 +99,8 @@ def _save(minted: Minted) -> None:
             }
             names = [*(each.suffix for each in gated), *(each.suffix for each in one.outcome.rejected)]
             entry["rejected"] = "; ".join(dict.fromkeys(names))
+        if one.family in minted.confirmations:
+            entry["confirm"] = dict(minted.confirmations[one.family])
         tables[one.key] = entry
     scopes = [s for s in resolve.app_scopes(generated.manifest, minted.app) if s.tuner == "builtin"]
     demanded = {key for scope in scopes for key in policy.demand(generated.manifest, scope).keys}

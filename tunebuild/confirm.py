@@ -1,0 +1,74 @@
+"""Does a winner also win in the app's own measure? Decides from the arms' metrics; `confirmflows` runs them.
+
+An arm is the app with all winners, or with one family's seats back at the fallback. A family keeps its winners
+only where the first kind of arm beats its own second kind by the declared margin, median against median.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from tunebuild.model import Confirm
+from tunebuild.stats import median
+
+ROUNDS = 5
+WINNERS = "winners"
+"""The arm with every winner; the others are named after the family that falls back in them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Confirmed:
+    """One family's end-to-end verdict. ``gain_pct``: of the winners over the fallback, positive is better."""
+
+    family: str
+    kept: bool
+    gain_pct: float
+    why: str
+
+
+def metric(confirm: Confirm, output: str) -> float | None:
+    """The number that the app printed, the last one where it printed several; None where there is none."""
+    found = [match[1] for match in re.finditer(confirm.metric, output, re.M)]
+    try:
+        return float(found[-1]) if found else None
+    except ValueError:
+        return None
+
+
+def order(arms: Sequence[str], number: int) -> tuple[str, ...]:
+    """The arms of one round: every arm visits every place, and odd rounds run backwards."""
+    turn = number % len(arms)
+    turned = (*arms[turn:], *arms[:turn])
+    return turned if number % 2 == 0 else turned[::-1]
+
+
+def gain_pct(confirm: Confirm, winners: Sequence[float], fallback: Sequence[float]) -> float:
+    """How much better the winners' median is, in percent of the fallback's."""
+    won, fell = median(winners), median(fallback)
+    if fell == 0:
+        return 0.0
+    better = fell - won if confirm.better == "lower" else won - fell
+    return 100.0 * better / abs(fell)
+
+
+def verdicts(
+    confirm: Confirm, measured: Mapping[str, Sequence[float]], crashed: str
+) -> tuple[Confirmed, ...]:
+    """One verdict a family. ``crashed``: why the winners' arm failed, "" it ran."""
+    families = [arm for arm in measured if arm != WINNERS]
+    if crashed:
+        return tuple(
+            Confirmed(family, False, 0.0, f"the app failed with the winners: {crashed}")
+            for family in families
+        )
+    found = []
+    for family in families:
+        gain = gain_pct(confirm, measured[WINNERS], measured[family])
+        kept = gain >= confirm.margin
+        than = f"{gain:+.2f} % end to end, {confirm.margin:g} % wanted"
+        found.append(
+            Confirmed(family, kept, gain, f"confirmed: {than}" if kept else f"not confirmed: {than}")
+        )
+    return tuple(found)
