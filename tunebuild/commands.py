@@ -202,8 +202,8 @@ def _check(options: argparse.Namespace) -> int:
     from tunebuild import generate, manifest, report
 
     found = manifest.read(options.root)
-    generate.check_templates(found)
-    _answer(options, report.check_json(found), report.check_text(found))
+    rendered = generate.check_templates(found)
+    _answer(options, report.check_json(found, rendered), report.check_text(found, rendered))
     return 0
 
 
@@ -230,6 +230,9 @@ def _colour() -> bool:
 
 
 def _status(options: argparse.Namespace) -> int:
+    if not options.fleet and (said := memo.status(os.fspath(options.root), options.app)):
+        _answer(options, said["document"], str(said["coloured" if _colour() else "text"]))
+        return 0
     from tunebuild import flows, report
 
     if options.fleet:

@@ -7,6 +7,7 @@ import os
 import shlex
 import shutil
 import subprocess
+import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -84,6 +85,7 @@ def build(
     :raises WorkFailed: when a compile or a link fails, with the tool's words.
     """
     with emit.locked(root / BUILD_LOCK, wait_message="another build runs here, waiting"):
+        started_ns = time.time_ns()
         if mode != "normal":
             built = _build_tune(root, say=say, explain=explain)
         else:
@@ -106,16 +108,17 @@ def build(
             ran = front.must(front.run(generated, (target,), explain=explain, say=say), "the build")
             then(generated)
             built = Built(generated, (ran,))
-        _remember(built.generated, mode if not (app or released) else "", frozen)
+        _remember(built.generated, mode if not (app or released) else "", frozen, started_ns)
     return built
 
 
 def build_tune(root: Path, *, say: Say, target: str = "") -> Built:
     """The all-variants binary; a row that does not compile is rejected and the others go on."""
     with emit.locked(root / BUILD_LOCK, wait_message="another build runs here, waiting"):
+        started_ns = time.time_ns()
         built = _build_tune(root, say=say, target=target)
         if not target:
-            _remember(built.generated, "tune", False)
+            _remember(built.generated, "tune", False, started_ns)
     return built
 
 
@@ -164,17 +167,27 @@ def _broken(generated: Generated, failures: Iterable[Failure]) -> dict[str, dict
     return found
 
 
-def _remember(generated: Generated, mode: str, frozen: bool) -> None:
-    """Write the memo that lets the next build of this mode start ninja at once."""
+def _remember(generated: Generated, mode: str, frozen: bool, started_ns: int) -> None:
+    """Write the memo that lets the next build of this mode start ninja at once, and `status` read its answer.
+
+    A tree that was edited since ``started_ns`` is not remembered: what was generated may be of either text.
+    """
     root = generated.root
-    paths: list[Path] = [*generated.inputs, root / "build/build.ninja", root / "build/local.ninja"]
+    paths: list[Path] = [*generated.inputs, root / gates.GATED]
     for folder in generated.watched_folders():
         paths.append(folder)
         for above, folders, names in os.walk(folder):
             paths += [Path(above, name) for name in (*folders, *names)]
     paths.append(Path(__file__).parent)
-    modes = [mode] if mode else []
     watched = {str(path): memo.signature(str(path)) for path in dict.fromkeys(paths)}
+    latest = max((signature[2] for signature in watched.values() if signature), default=0)
+    if latest >= started_ns - memo.CLOCK_STEP_NS:
+        (root / memo.MEMO).unlink(missing_ok=True)
+        return
+    if not frozen:
+        emit.write_if_changed(root / memo.STATUS, json.dumps(_said(generated)))
+    watched |= {str(root / name): memo.signature(str(root / name)) for name in memo.OURS}
+    modes = [mode] if mode else []
     old = _old_memo(root)
     if old.get("watched") == watched and old.get("frozen") == frozen:
         kept = old.get("modes")
@@ -190,6 +203,20 @@ def _remember(generated: Generated, mode: str, frozen: bool) -> None:
         "watched": watched,
     }
     emit.write_if_changed(root / memo.MEMO, json.dumps(document))
+
+
+def _said(generated: Generated) -> dict[str, dict[str, object]]:
+    """What `status` answers for each app while nothing changes."""
+    found: dict[str, dict[str, object]] = {}
+    for app in generated.manifest.apps:
+        one = status_of(generated, app)
+        found[app.name] = {
+            "document": report.status_json(one.stamps, one.states),
+            "text": report.status_text(one.stamps, one.states, ungated=one.ungated),
+            "coloured": report.status_text(one.stamps, one.states, ungated=one.ungated, colour=True),
+        }
+    found[""] = found[generated.manifest.apps[0].name]
+    return found
 
 
 def _old_memo(root: Path) -> Mapping[str, object]:

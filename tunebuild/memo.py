@@ -11,6 +11,9 @@ import os
 import sys
 
 MEMO = "build/memo.json"
+STATUS = "build/status.json"  # what `status` answers while the memo holds
+OURS = ("build/build.ninja", "build/local.ninja", STATUS)
+CLOCK_STEP_NS = 20_000_000  # a file's change time may lag the clock by a tick
 VERSION = 1
 ENVIRONMENT = (
     "CC", "PATH", "TUNEBUILD_MANIFEST", "TUNEBUILD_POLICY", "TUNEBUILD_FORCE_FEATURES", "TUNEBUILD_CACHE",
@@ -55,6 +58,18 @@ def load(root: str, frozen: bool) -> dict[str, object] | None:
         if stat(path if os.path.isabs(path) else os.path.join(root, path)) != was:
             return None
     return memo
+
+
+def status(root: str, app: str) -> dict[str, object] | None:
+    """The answer that the last build prepared for `status`, or None when something has changed since."""
+    if load(root, frozen=False) is None:
+        return None
+    try:
+        with open(os.path.join(root, STATUS), "rb") as stream:
+            found = json.loads(stream.read()).get(app)
+    except (OSError, ValueError, AttributeError):
+        return None
+    return found if isinstance(found, dict) else None
 
 
 def find_root(start: str) -> str:
