@@ -134,12 +134,16 @@ def log_lines(stamps: Stamps) -> tuple[str, ...]:
 # --- check ----------------------------------------------------------------------------------------
 
 
-def check_json(manifest: Manifest) -> dict[str, Json]:
-    """What tune.toml declares: rows per family, what each filter removed, scopes and apps."""
+def check_json(manifest: Manifest, rendered: int) -> dict[str, Json]:
+    """What tune.toml declares: rows per family, what each filter removed, scopes and apps.
+
+    ``rendered``: how many rows' templates were tried.
+    """
     scopes = {family: scope.name for scope in manifest.scopes for family in scope.families}
     return {
         "project": manifest.project.name,
         "files": [str(path) for path in manifest.files],
+        "rendered": rendered,
         "families": [_checked(family, scopes.get(family.name, "")) for family in manifest.families],
         "scopes": [
             {"scope": scope.name, "tuner": scope.tuner, "families": list(scope.families)}
@@ -165,7 +169,7 @@ def _checked(family: Family, scope: str) -> dict[str, Json]:
     }
 
 
-def check_text(manifest: Manifest) -> str:
+def check_text(manifest: Manifest, rendered: int) -> str:
     count = sum(len(family.rows) for family in manifest.families)
     lines = [f"{manifest.project.name}: {len(manifest.families)} families, {count} rows"]
     scopes = {family: scope.name for scope in manifest.scopes for family in scope.families}
@@ -174,6 +178,10 @@ def check_text(manifest: Manifest) -> str:
         for family in manifest.families
     ]
     lines += table(rows)
+    if rendered < count:
+        lines += wrapped(
+            f"templates tried on {rendered} rows, spread over every grid; a build renders them all"
+        )
     for family in manifest.families:
         for name, removed in family.removed:
             rows_gone = f"{removed} row{'s' * (removed != 1)}"

@@ -155,7 +155,7 @@ def test_check_counts_rows_and_says_what_each_filter_removed() -> None:
         check=Check(((("n", 4),),), removed_by_domain=11),
     )
     whole = manifest(full, family("g", pin="a", seats=("small", "large")))
-    assert report.check_text(whole) == (
+    assert report.check_text(whole, 4) == (
         "demo: 2 families, 4 rows\n"
         "  f  2 rows  demo  with f_pack\n"
         "  g  2 rows  demo  2 seats; pinned to a\n"
@@ -163,7 +163,7 @@ def test_check_counts_rows_and_says_what_each_filter_removed() -> None:
         "  f: 1 row removed by arch aarch64\n"
         "  f: 11 sizes removed by domain `n % 4 == 0`"
     )
-    document = report.check_json(whole)
+    document = report.check_json(whole, 4)
     families = document["families"]
     assert isinstance(families, list) and isinstance(families[0], dict)
     assert (families[0]["rows"], families[0]["removed"]) == (2, {"where": 3, "arch aarch64": 1})
