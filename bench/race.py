@@ -23,6 +23,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parent))
 
 from lab.bugs import BUGS, caught_by
+from lab.checks import RECORDED, summaries
 from lab.figures import Mint, box_of, by_baseline, by_ours, figures
 from lab.grids import CORE, GRIDS
 from lab.mutants import chosen, killed_by
@@ -43,18 +44,22 @@ class Job:
     first: int
     last: int
     overrides: tuple[tuple[str, float], ...]
+    rows: int
 
 
 def serve(job: Job) -> list[list[Mint]]:
     once = by_baseline if job.protocol == "baseline" else by_ours(Measure.from_overrides(job.overrides))
-    return [box_of(once, WEATHERS[job.weather], job.grid, number) for number in range(job.first, job.last)]
+    return [
+        box_of(once, WEATHERS[job.weather], job.grid, number, rows=job.rows)
+        for number in range(job.first, job.last)
+    ]
 
 
 def run(pool: ProcessPoolExecutor, protocol: str, asked: argparse.Namespace) -> list[list[Mint]]:
     """All boxes of one protocol, in order."""
     overrides = tuple((name, json.loads(value)) for name, value in (each.split("=", 1) for each in asked.set))
     jobs = [
-        Job(protocol, index, grid, first, min(first + 10, asked.boxes), overrides)
+        Job(protocol, index, grid, first, min(first + 10, asked.boxes), overrides, asked.rows)
         for index, weather in enumerate(WEATHERS)
         if not asked.weathers or weather.name in asked.weathers.split(";")
         for grid in asked.grids.split(",")
@@ -140,8 +145,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--json", action="store_true", help="the figures as JSON, the last line")
     parser.add_argument("--identical", action="store_true", help="10,000 mints of identical rows")
     parser.add_argument("--bugs", action="store_true", help="run every seeded bug")
+    parser.add_argument("--accept", action="store_true", help="record what the recorded scenes decide now")
     parser.add_argument("--mutants", type=int, default=-1, metavar="N", help="run N mutants, 0 for all")
     parser.add_argument("--boxes", type=int, default=0, help="boxes for each weather and grid")
+    parser.add_argument("--rows", type=int, default=20, help="rows of a grid, the fallback among them")
     parser.add_argument("--jobs", type=int, default=0, help="processes (default: all cores)")
     parser.add_argument("--grids", default="", help="names, separated by commas")
     parser.add_argument("--weathers", default="", help="names, separated by semicolons")
@@ -150,6 +157,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         "--set", action="append", default=[], metavar="NAME=VALUE", help="a constant of [measure]"
     )
     asked = parser.parse_args(argv)
+    if asked.accept:
+        lines = (f"{json.dumps(name)}: {json.dumps(numbers)}" for name, numbers in summaries().items())
+        RECORDED.write_text("{\n" + ",\n".join(lines) + "\n}\n")
+        return 0
     if asked.bugs:
         return seeded(asked.jobs)
     if asked.mutants >= 0:

@@ -7,11 +7,13 @@ Every check takes nothing, is deterministic, and raises `AssertionError`. The sc
 from __future__ import annotations
 
 import itertools
+import json
 import math
 import random
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from tunebuild import noise
 from tunebuild.drive import drive, race_heat
@@ -517,6 +519,74 @@ def noise_is_judged_by_the_worst_reading() -> None:
     assert [noise.threshold_pct(MEASURE, word) for word in ("", "0", "-1", "loud", "nan")] == [2.0] * 5
 
 
+# --- recorded scenes ------------------------------------------------------------------------------
+
+RECORDED = Path(__file__).with_name("recorded.json")
+
+
+def summaries() -> dict[str, list[object]]:
+    """What is decided in scenes that reach most of the protocol, number by number."""
+    two = (("a", 3.0), ("b", 1.0))
+    ladder = tuple(8.0 - row for row in range(12))
+    scenes = {
+        "ladder": (Stage(ladder, sigma=0.012), heat(12, control=8, incumbent=2)),
+        "loud": (Stage((0.0, 6.0, *[0.0] * 18), (drifting,), sigma=0.06), heat(20)),
+        "louder": (Stage((0.0, 9.0, *[-9.0] * 10), sigma=0.12, shared_every=7), heat(12, incumbent=0)),
+        "two workloads": (
+            Stage(((0.0, 5.0, 6.0, -9.0), (0.0, 7.0, 3.0, 1.0)), sigma=0.01),
+            heat(4, workloads=two),
+        ),
+        "apart": (
+            Stage((0.0, 1.0, 7.0, 6.5, 2.0, -3.0), sigma=0.01),
+            heat(6, layouts=(0, 0, 1, 1, 2, 2), apart=True),
+        ),
+        "deaths": (Stage((1.0, 5.0, 6.0, 5.5), sigma=0.01, dies={2: 4, 0: 7}), heat(4, controls=(0, 3, 1))),
+        "crowd": (Stage((0.0, 9.0, *[-row / 20 for row in range(118)]), sigma=0.02), heat(120)),
+    }
+    found: dict[str, list[object]] = {}
+    for name, (stage, asked) in scenes.items():
+        outcome = raced(stage, asked)
+        found[name] = _numbers(outcome, stage)
+        if outcome.winner >= 0 and outcome.winner != outcome.control:
+            fresh = replace(stage, asked=[], windows=Counter(), seed=9, dies={})
+            validation = validated(fresh, outcome)
+            found[f"{name}, validated"] = [
+                validation.kept, validation.why, validation.pairs, validation.over, len(fresh.asked),
+                *(round(each, 3) for each in (validation.margin_pct, validation.drift_pct, validation.doses)),
+            ]  # fmt: skip
+    for sigma in (0.01, 0.3):
+        stage = Stage((0.0, 0.0), sigma=sigma)
+        reading = drive(stage, noise.probe("start", replace(MEASURE, settle_s=0.7), 2.0, seed=3))
+        found[f"probe {sigma}"] = [
+            str(reading),
+            len(stage.asked),
+            sum(s.reps for a in stage.asked for s in a.slices),
+        ]
+    return found
+
+
+def _numbers(outcome: Outcome, stage: Stage) -> list[object]:
+    made: list[object] = [
+        outcome.winner_suffix, outcome.held_by, outcome.control_suffix, list(outcome.tie), outcome.rounds,
+        outcome.placements, len(stage.asked), round(outcome.doses, 2), round(outcome.margin_pct, 3),
+        [f"{each.suffix} {each.stage} {each.why}" for each in outcome.rejected],
+    ]  # fmt: skip
+    for row in outcome.rows[:12]:
+        edges = [] if row.interval_pct is None else [round(edge, 3) for edge in row.interval_pct]
+        times = [round(each, 1) for each in (*row.med_ns, *row.best_ns)]
+        gains = [round(each, 3) for each in (row.gain_pct, row.error_pct, *row.gains_pct)]
+        made.append([row.suffix, row.slices, times, gains, edges, row.left_round, row.left_why, row.clears])
+    return made
+
+
+def recorded_scenes_are_decided_as_before() -> None:
+    """A change of these numbers is a change of the protocol: `bench/race.py --accept` records it."""
+    recorded, now = json.loads(RECORDED.read_text()), json.loads(json.dumps(summaries()))
+    for name, numbers in recorded.items():
+        assert now[name] == numbers, f"{name} is decided otherwise: {now[name]} was {numbers}"
+    assert recorded.keys() == now.keys()
+
+
 CHECKS: dict[str, Callable[[], None]] = {
     check.__name__: check
     for check in (
@@ -568,5 +638,6 @@ CHECKS: dict[str, Callable[[], None]] = {
         closing_floor_demotes,
         probe_reads_cv_and_floor,
         noise_is_judged_by_the_worst_reading,
+        recorded_scenes_are_decided_as_before,
     )
 }

@@ -72,10 +72,12 @@ def by_ours(
     return once
 
 
-def box_of(once: MintOnce, weather: Weather, grid: str, number: int, mints: int = 2) -> list[Mint]:
+def box_of(
+    once: MintOnce, weather: Weather, grid: str, number: int, mints: int = 2, rows: int = 20
+) -> list[Mint]:
     """``mints`` mints in a row on one box, each finding its predecessor's winner as the incumbent."""
     seed = random.Random(f"{weather.name}/{grid}/{number}").getrandbits(32)
-    machine = build(grids.make(grid, random.Random(seed)), weather, seed)
+    machine = build(grids.make(grid, random.Random(seed), rows), weather, seed)
     fallback = machine.truth.fallback
     best = max(machine.true_gain(row) for row in range(len(machine.truth.gains_pct)))
     best = best if best >= BAR - EPSILON else 0.0
