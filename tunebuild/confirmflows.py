@@ -51,20 +51,7 @@ def confirmed(minted: Minted, say: Say) -> Minted:
         return minted
     say(f"tunebuild: confirming {', '.join(differing)} end to end: {shlex.join(app.confirm.command)}")
     arms = [_built(minted, arm) for arm in _arms(minted, differing)]
-    measured: dict[str, list[float]] = {arm.name: [] for arm in arms}
-    by_name = {arm.name: arm for arm in arms}
-    crashed = ""
-    for number in range(confirm.ROUNDS):
-        for name in confirm.order([arm.name for arm in arms], number):
-            answer = _run(minted, by_name[name], app.confirm)
-            if isinstance(answer, float):
-                measured[name].append(answer)
-            elif name == confirm.WINNERS:
-                crashed = answer
-            else:
-                raise WorkFailed(f"{app.name} fails with the fallback rows of {name}: {answer}")
-        if crashed:
-            break
+    measured, crashed = _measure(minted, arms, app.confirm)
     found = {one.family: one for one in confirm.verdicts(app.confirm, measured, crashed)}
     for one in found.values():
         say(f"tunebuild: {one.family}: {one.why}")
@@ -78,6 +65,22 @@ def confirmed(minted: Minted, say: Say) -> Minted:
         ),
         confirmations={family: _entry(one) for family, one in found.items()},
     )
+
+
+def _measure(minted: Minted, arms: list[Arm], asked: Confirm) -> tuple[dict[str, list[float]], str]:
+    """Every arm's metrics, in turns; or why the app failed with the winners, which ends it at once."""
+    measured: dict[str, list[float]] = {arm.name: [] for arm in arms}
+    by_name = {arm.name: arm for arm in arms}
+    for number in range(confirm.ROUNDS):
+        for name in confirm.order(tuple(measured), number):
+            answer = _run(minted, by_name[name], asked)
+            if isinstance(answer, float):
+                measured[name].append(answer)
+            elif name == confirm.WINNERS:
+                return measured, answer
+            else:
+                raise WorkFailed(f"{minted.app.name} fails with the fallback rows of {name}: {answer}")
+    return measured, ""
 
 
 def _differs(outcome: Outcome) -> bool:
