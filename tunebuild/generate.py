@@ -180,6 +180,16 @@ def _render(planned: Plan) -> tuple[dict[str, str], dict[Cell, str], tuple[Mista
     from tunebuild import render
 
     render.forget()
+    try:
+        with render.bounded():
+            return _render_all(planned)
+    except render.Boundless as error:
+        return {}, {}, (error.mistake,)
+
+
+def _render_all(planned: Plan) -> tuple[dict[str, str], dict[Cell, str], tuple[Mistake, ...]]:
+    from tunebuild import render
+
     files: dict[str, str] = {}
     declined: dict[Cell, str] = {}
     mistakes: list[Mistake] = []

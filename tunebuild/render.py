@@ -4,13 +4,23 @@ A template sees ``fn`` (the symbol that it must define), ``prototype`` (the C pr
 ``family``, ``suffix`` and the row's values by name. It may call ``decline("why")``: the reference body then
 serves the row. An undefined name, a syntax error or anything else that the template raises becomes a
 `Mistake` with the template's file and line.
+
+A template is code from a file that anyone may have sent: it runs in Jinja's sandbox, reads templates of its
+own project only, and within `bounded` ends before it has cost a second or half a gigabyte.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import os
+import resource
+import signal
+import threading
 import traceback
+from collections.abc import Iterator
 from pathlib import Path
+from types import FrameType
 from typing import Any, NoReturn
 
 import jinja2
@@ -21,6 +31,9 @@ from tunebuild.errors import Mistake
 from tunebuild.model import Declined, Function, Row
 
 MAX_OUTPUT_BYTES = 4_000_000
+MAX_ROW_S = 1.0  # of processor time, some thousand times what a large row takes
+MAX_MEMORY_BYTES = 512_000_000
+MAX_POWER_BITS = 4096
 
 
 class _Decline(Exception):
@@ -31,10 +44,53 @@ def _decline(why: str) -> NoReturn:
     raise _Decline(str(why))
 
 
+class _TooLong(BaseException):
+    """No `except Exception` on the way may take it for an error of its own."""
+
+
+class Boundless(Exception):
+    """A row went over a bound; ``mistake`` says where. The family's other rows would as well."""
+
+    def __init__(self, mistake: Mistake) -> None:
+        super().__init__(mistake.what)
+        self.mistake = mistake
+
+
+# --- where templates come from -------------------------------------------------------------------
+
+
+class _Folder(jinja2.FileSystemLoader):
+    """The templates of one folder, through no symbolic link that leads out of it."""
+
+    def get_source(self, environment: jinja2.Environment, template: str) -> tuple[str, str, Any]:
+        text, file, fresh = super().get_source(environment, template)
+        if not Path(os.path.realpath(file)).is_relative_to(os.path.realpath(self.searchpath[0])):
+            raise jinja2.TemplateNotFound(template)
+        return text, file, fresh
+
+
+_declared: set[str] = set()  # templates that tune.toml names outside their project's templates folder
+
+
+def _load_declared(name: str) -> tuple[str, str, None] | None:
+    return (Path(name).read_text(), name, None) if name in _declared else None
+
+
+class _Environment(jinja2.sandbox.SandboxedEnvironment):
+    """The sandbox, with one more limit: a power is one instruction that no timer interrupts."""
+
+    intercepted_binops = frozenset({"**"})
+
+    def call_binop(self, context: jinja2.runtime.Context, operator: str, left: Any, right: Any) -> Any:
+        if isinstance(left, int) and isinstance(right, int) and left.bit_length() * right > MAX_POWER_BITS:
+            raise OverflowError(f"a power of more than {MAX_POWER_BITS} bits")
+        return super().call_binop(context, operator, left, right)
+
+
 @functools.cache
 def _environment(folder: Path) -> jinja2.Environment:
-    environment = jinja2.sandbox.SandboxedEnvironment(
-        loader=jinja2.FileSystemLoader([folder, "/"]),
+    environment = _Environment(
+        loader=jinja2.ChoiceLoader([_Folder(folder), jinja2.FunctionLoader(_load_declared)]),
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -49,20 +105,63 @@ def _environment(folder: Path) -> jinja2.Environment:
 
 @functools.cache
 def _template(folder: Path, template: Path) -> jinja2.Template:
-    name = template.relative_to(folder) if template.is_relative_to(folder) else template
-    return _environment(folder).get_template(name.as_posix())
+    if template.is_relative_to(folder):
+        return _environment(folder).get_template(template.relative_to(folder).as_posix())
+    _declared.add(template.as_posix())
+    return _environment(folder).get_template(template.as_posix())
 
 
 def forget() -> None:
     """Templates may have been edited since the last rendering."""
     _environment.cache_clear()
     _template.cache_clear()
+    _declared.clear()
+
+
+# --- bounds ----------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def bounded() -> Iterator[None]:
+    """Bound what the rows rendered within may cost: memory, and processor time from each `render_row` on.
+
+    Costs a few microseconds, where a process for each row would cost milliseconds. Signals reach the main
+    thread only; in another one memory alone is bounded.
+    """
+    timed = threading.current_thread() is threading.main_thread()
+    before = signal.signal(signal.SIGPROF, _too_long) if timed else None
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    limit = _address_space() + MAX_MEMORY_BYTES
+    if soft == resource.RLIM_INFINITY or limit < soft:
+        resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+        if timed:
+            signal.setitimer(signal.ITIMER_PROF, 0.0)
+            signal.signal(signal.SIGPROF, before)
+
+
+def _too_long(number: int, frame: FrameType | None) -> NoReturn:
+    raise _TooLong
+
+
+def _address_space() -> int:
+    with open("/proc/self/statm", "rb", buffering=0) as stream:
+        return int(stream.read().split()[0]) * resource.getpagesize()
+
+
+# --- a row -----------------------------------------------------------------------------------------
 
 
 def render_row(
     folder: Path, template: Path, family: str, function: Function, symbol: str, row: Row
 ) -> str | Declined | Mistake:
-    """The C text of one row. ``folder`` is where the project's templates are included from."""
+    """The C text of one row. ``folder`` is where the project's templates are included from.
+
+    :raises Boundless: within `bounded`, for a row that takes too long or too much memory.
+    """
     seen: dict[str, Any] = dict(row.values)
     seen |= {
         "fn": symbol,
@@ -71,7 +170,13 @@ def render_row(
         "suffix": row.suffix,
     }
     try:
-        text = _template(folder, template).render(seen)
+        text = _rendered(folder, template, seen)
+    except _TooLong as error:
+        what = f"row {row.suffix}: still rendering after {MAX_ROW_S:g} s"
+        raise Boundless(Mistake(*_place(error, template), f"family.{family}", what)) from None
+    except MemoryError as error:
+        what = f"row {row.suffix}: it takes more than {MAX_MEMORY_BYTES // 1_000_000} MB"
+        raise Boundless(Mistake(*_place(error, template), f"family.{family}", what)) from None
     except _Decline as declined:
         return Declined(str(declined))
     except jinja2.TemplateSyntaxError as error:
@@ -93,6 +198,16 @@ def render_row(
             f"a row's C has at most {MAX_OUTPUT_BYTES} bytes",
         )  # fmt: skip
     return text
+
+
+def _rendered(folder: Path, template: Path, seen: dict[str, Any]) -> str:
+    if signal.getsignal(signal.SIGPROF) is not _too_long:
+        return _template(folder, template).render(seen)
+    signal.setitimer(signal.ITIMER_PROF, MAX_ROW_S)
+    try:  # reading it counts: constant expressions are worked out then
+        return _template(folder, template).render(seen)
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0.0)
 
 
 def _place(error: BaseException, template: Path) -> tuple[str, int, int]:

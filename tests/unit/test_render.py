@@ -1,0 +1,109 @@
+"""Templates to C: what a row sees, and how one that is wrong or hostile ends."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+from pathlib import Path
+
+import pytest
+
+from tunebuild import prototype, render
+from tunebuild.errors import Mistake
+from tunebuild.model import Declined, Row
+
+FUNCTION = prototype.parse("float f(const float *a, size_t n)")
+ROW = Row("u4", (("u", 4),))
+
+
+def rendered(folder: Path, text: str) -> str | Declined | Mistake:
+    """One row of a template with ``text``, within the bounds."""
+    (folder / "kernel.c.j2").write_text(text)
+    render.forget()
+    with render.bounded():
+        return render.render_row(folder, folder / "kernel.c.j2", "f", FUNCTION, "f__u4", ROW)
+
+
+def mistake(folder: Path, text: str) -> Mistake:
+    try:
+        found = rendered(folder, text)
+    except render.Boundless as error:
+        found = error.mistake
+    assert isinstance(found, Mistake)
+    return found
+
+
+def test_row_sees_its_symbol_prototype_family_suffix_and_values(tmp_path: Path) -> None:
+    text = "{{ fn }} {{ prototype }} {{ family }} {{ suffix }} {{ u * 2 ** 3 }}"
+    assert rendered(tmp_path, text) == "f__u4 float f__u4(const float *a, size_t n) f u4 32"
+
+
+def test_row_may_decline(tmp_path: Path) -> None:
+    assert rendered(tmp_path, '{% if u > 2 %}{{ decline("too wide") }}{% endif %}') == Declined("too wide")
+
+
+def test_undefined_name_is_a_mistake_with_its_line(tmp_path: Path) -> None:
+    found = mistake(tmp_path, "a\nb {{ lanes }}\n")
+    assert (found.line, "'lanes' is undefined" in found.what) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}", "still rendering"),
+        (
+            "{% set s = namespace(x='ab') %}{% for i in range(40) %}{% set s.x = s.x ~ s.x %}{% endfor %}",
+            "MB",
+        ),
+        ("{% set x = 'a' * 10 ** 10 %}", "MB"),
+        ("{{ '%9999999999d' % 1 }}", "MB"),
+        ("{{ 'a' | center(10 ** 10) }}", "MB"),
+        ("{{ 10 ** 100000 }}", "a power of more than 4096 bits"),
+        ("{{ 'a' * 10 ** 7 }}", "10000002 bytes of C"),
+        ("{{ range(10 ** 9) }}", "Range too big"),
+        ("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}", "Recursion"),
+        ("{{ ().__class__.__base__.__subclasses__() }}", "unsafe"),
+        ("{{ fn.__class__.__mro__ }}", "unsafe"),
+    ],
+    ids=lambda value: value[:24],
+)
+def test_template_that_would_never_end_or_fill_the_memory_is_a_mistake_with_its_place(
+    tmp_path: Path, text: str, words: str
+) -> None:
+    found = mistake(tmp_path, f"\n{text}\n")
+    assert words in found.what
+    assert found.file.endswith("kernel.c.j2")
+
+
+def test_limits_of_the_process_are_as_before_after_rendering(tmp_path: Path) -> None:
+    limits, handler = resource.getrlimit(resource.RLIMIT_AS), signal.getsignal(signal.SIGPROF)
+    mistake(tmp_path, "{% set x = 'a' * 10 ** 10 %}")
+    assert resource.getrlimit(resource.RLIMIT_AS) == limits
+    assert signal.getsignal(signal.SIGPROF) == handler
+    assert signal.getitimer(signal.ITIMER_PROF) == (0.0, 0.0)
+
+
+@pytest.mark.parametrize("name", ["/etc/passwd", "../secret.j2", "etc/passwd", "out.j2"])
+def test_template_reads_no_file_outside_its_project(tmp_path: Path, name: str) -> None:
+    (tmp_path / "secret.j2").write_text("secret")
+    folder = tmp_path / "templates"
+    folder.mkdir()
+    os.symlink(tmp_path / "secret.j2", folder / "out.j2")
+    found = mistake(folder, f'{{% include "{name}" %}}')
+    assert "TemplateNotFound" in found.what
+
+
+def test_template_includes_another_of_its_folder(tmp_path: Path) -> None:
+    (tmp_path / "_lib").mkdir()
+    (tmp_path / "_lib/two.j2").write_text("{% macro two() %}2{% endmacro %}")
+    assert rendered(tmp_path, '{% from "_lib/two.j2" import two %}{{ two() }}') == "2"
+
+
+def test_template_beside_the_templates_folder_is_read_when_it_is_declared(tmp_path: Path) -> None:
+    folder = tmp_path / "templates"
+    folder.mkdir()
+    (tmp_path / "other.c.j2").write_text("{{ u }}")
+    render.forget()
+    text = render.render_row(folder, tmp_path / "other.c.j2", "f", FUNCTION, "f__u4", ROW)
+    assert text == "4"
