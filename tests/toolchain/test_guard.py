@@ -415,3 +415,28 @@ def test_runtime_compiles_without_a_warning(cc: str, tmp_path: Path) -> None:
         (tmp_path / f"{name}.c").write_text(text)
         command = [cc, "-O2", "-std=c17", "-Wall", "-Wextra", "-Werror", f"-I{RUNTIME}", "-fsyntax-only"]
         subprocess.run([*command, str(tmp_path / f"{name}.c")], check=True)
+
+
+def test_digest_of_a_file_is_the_tools_at_every_length_around_a_block(tmp_path: Path) -> None:
+    text = '#include "tb_sha256.h"\n'
+    text += "int main(int n, char **v) { char hex[65]; for (int i = 1; i < n; i++) tb_file_digest(v[i], hex), puts(hex); }"
+    subprocess.run(
+        [CC, compiled("sum.c", text, (*WARNINGS, "-D_GNU_SOURCE")), "-o", tmp_path / "sum"], check=True
+    )
+    files = [tmp_path / str(length) for length in (*range(130), 16383, 16384, 40001)]
+    for path in files:
+        path.write_bytes(bytes(i * 7 % 256 for i in range(int(path.name))))
+    done = subprocess.run([tmp_path / "sum", *files, "/no/such"], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == [
+        *(hashlib.sha256(path.read_bytes()).hexdigest() for path in files),
+        "",
+    ]
+
+
+def test_box_key_is_the_tools(tmp_path: Path) -> None:
+    text = '#include "tb_box.h"\nint main(void) { char key[512]; tb_box_key(key, sizeof key); puts(key); }'
+    subprocess.run(
+        [CC, compiled("box.c", text, (*WARNINGS, "-D_GNU_SOURCE")), "-o", tmp_path / "box"], check=True
+    )
+    done = subprocess.run([tmp_path / "box"], capture_output=True, text=True, check=True)
+    assert done.stdout == host.match_key(host.box({}).identity) + "\n"

@@ -25,27 +25,24 @@ static void tb_sha256_block(tb_sha256 *sum)
         0x19a4c116, 0x1e376c08, 0x2748774c, 0x34b0bcb5, 0x391c0cb3, 0x4ed8aa4a, 0x5b9cca4f, 0x682e6ff3,
         0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2,
     };
-    uint32_t w[64], s[8];
+    uint32_t w[64], *s = sum->state;
+    uint32_t a = s[0], b = s[1], c = s[2], d = s[3], e = s[4], f = s[5], g = s[6], h = s[7];
     for (int i = 0; i < 16; i++) {
         const unsigned char *p = sum->block + 4 * i;
         w[i] = (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
     }
     for (int i = 16; i < 64; i++) {
-        uint32_t a = tb_rotated(w[i - 15], 7) ^ tb_rotated(w[i - 15], 18) ^ w[i - 15] >> 3;
-        uint32_t b = tb_rotated(w[i - 2], 17) ^ tb_rotated(w[i - 2], 19) ^ w[i - 2] >> 10;
-        w[i] = w[i - 16] + a + w[i - 7] + b;
+        uint32_t x = w[i - 15], y = w[i - 2];
+        w[i] = w[i - 16] + w[i - 7] + (tb_rotated(x, 7) ^ tb_rotated(x, 18) ^ x >> 3) +
+               (tb_rotated(y, 17) ^ tb_rotated(y, 19) ^ y >> 10);
     }
-    memcpy(s, sum->state, sizeof s);
     for (int i = 0; i < 64; i++) {
-        uint32_t e = tb_rotated(s[4], 6) ^ tb_rotated(s[4], 11) ^ tb_rotated(s[4], 25);
-        uint32_t t = s[7] + e + ((s[4] & s[5]) ^ (~s[4] & s[6])) + k[i] + w[i];
-        uint32_t a = tb_rotated(s[0], 2) ^ tb_rotated(s[0], 13) ^ tb_rotated(s[0], 22);
-        uint32_t u = a + ((s[0] & s[1]) ^ (s[0] & s[2]) ^ (s[1] & s[2]));
-        memmove(s + 1, s, 7 * sizeof *s);
-        s[4] += t;
-        s[0] = t + u;
+        uint32_t x = tb_rotated(e, 6) ^ tb_rotated(e, 11) ^ tb_rotated(e, 25);
+        uint32_t y = tb_rotated(a, 2) ^ tb_rotated(a, 13) ^ tb_rotated(a, 22);
+        uint32_t t = h + x + (g ^ (e & (f ^ g))) + k[i] + w[i], u = y + ((a & b) | (c & (a | b)));
+        h = g, g = f, f = e, e = d + t, d = c, c = b, b = a, a = t + u;
     }
-    for (int i = 0; i < 8; i++) sum->state[i] += s[i];
+    s[0] += a, s[1] += b, s[2] += c, s[3] += d, s[4] += e, s[5] += f, s[6] += g, s[7] += h;
 }
 
 static void tb_sha256_add(tb_sha256 *sum, const unsigned char *data, size_t size)
