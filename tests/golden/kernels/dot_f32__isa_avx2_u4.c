@@ -1,0 +1,33 @@
+#include "tb/vec_avx2.h"
+#include "tb/dot_f32.h"
+
+float dot_f32__isa_avx2_u4(const float *restrict a, const float *restrict b, size_t n)
+{
+    dot_acc sum0 = dot_zero();
+    dot_acc sum1 = dot_zero();
+    dot_acc sum2 = dot_zero();
+    dot_acc sum3 = dot_zero();
+    size_t i = 0;
+
+    for (; n - i >= 4 * DOT_STEP; i += 4 * DOT_STEP) {
+        sum0 = dot_step(sum0, a + i, b + i);
+        sum1 = dot_step(sum1, a + i + 1 * DOT_STEP, b + i + 1 * DOT_STEP);
+        sum2 = dot_step(sum2, a + i + 2 * DOT_STEP, b + i + 2 * DOT_STEP);
+        sum3 = dot_step(sum3, a + i + 3 * DOT_STEP, b + i + 3 * DOT_STEP);
+    }
+    if (n - i >= 2 * DOT_STEP) {
+        sum0 = dot_step(sum0, a + i, b + i);
+        sum1 = dot_step(sum1, a + i + 1 * DOT_STEP, b + i + 1 * DOT_STEP);
+        i += 2 * DOT_STEP;
+    }
+    if (n - i >= 1 * DOT_STEP) {
+        sum0 = dot_step(sum0, a + i, b + i);
+        i += 1 * DOT_STEP;
+    }
+    if (i < n)
+        sum0 = dot_rest(sum0, a + i, b + i, n - i);
+    sum0 = dot_add(sum0, sum2);
+    sum1 = dot_add(sum1, sum3);
+    sum0 = dot_add(sum0, sum1);
+    return dot_sum(sum0);
+}

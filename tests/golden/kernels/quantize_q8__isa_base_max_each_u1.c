@@ -1,0 +1,48 @@
+#include "tb/vec_base.h"
+
+TB_INLINE void quantize1(const float *x, int8_t *q, float *d)
+{
+    float max[1], inverse[1];
+    const vf32 x0_0 = vf32_load(x + 0);
+    const vf32 x0_1 = vf32_load(x + 4);
+    const vf32 x0_2 = vf32_load(x + 8);
+    const vf32 x0_3 = vf32_load(x + 12);
+    const vf32 x0_4 = vf32_load(x + 16);
+    const vf32 x0_5 = vf32_load(x + 20);
+    const vf32 x0_6 = vf32_load(x + 24);
+    const vf32 x0_7 = vf32_load(x + 28);
+    vf32 max0 = vf32_abs(x0_0);
+    max0 = vf32_max(max0, vf32_abs(x0_1));
+    max0 = vf32_max(max0, vf32_abs(x0_2));
+    max0 = vf32_max(max0, vf32_abs(x0_3));
+    max0 = vf32_max(max0, vf32_abs(x0_4));
+    max0 = vf32_max(max0, vf32_abs(x0_5));
+    max0 = vf32_max(max0, vf32_abs(x0_6));
+    max0 = vf32_max(max0, vf32_abs(x0_7));
+
+    max[0] = vf32_hmax(max0);
+    for (int j = 0; j < 1; j++)
+        inverse[j] = max[j] >= 0x1p-120f ? 127.0f / max[j] : 0.0f;
+
+    const vf32 inverse0 = vf32_set(inverse[0]);
+    const vf32 scaled0[] = {
+        vf32_mul(x0_0, inverse0),
+        vf32_mul(x0_1, inverse0),
+        vf32_mul(x0_2, inverse0),
+        vf32_mul(x0_3, inverse0),
+        vf32_mul(x0_4, inverse0),
+        vf32_mul(x0_5, inverse0),
+        vf32_mul(x0_6, inverse0),
+        vf32_mul(x0_7, inverse0),
+    };
+
+    d[0] = max[0] / 127.0f;
+    vf32_store_i8_32(q + 0, scaled0);
+}
+
+void quantize_q8__isa_base_max_each_u1(const float *restrict x, int8_t *restrict q, float *restrict d, size_t blocks)
+{
+    size_t b = 0;
+    for (; blocks - b >= 1; b += 1)
+        quantize1(x + 32 * b, q + 32 * b, d + b);
+}

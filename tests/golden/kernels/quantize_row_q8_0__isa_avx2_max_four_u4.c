@@ -1,0 +1,125 @@
+#include "tb/vec_avx2.h"
+#include "tb/q8_0.h"
+
+TB_INLINE void quantize4(const float *x, tb_block_q8_0 *y)
+{
+    uint16_t d[4];
+    float max[4], inverse[4];
+    const vf32 x0_0 = vf32_load(x + 0);
+    const vf32 x0_1 = vf32_load(x + 8);
+    const vf32 x0_2 = vf32_load(x + 16);
+    const vf32 x0_3 = vf32_load(x + 24);
+    vf32 max0 = vf32_abs(x0_0);
+    max0 = vf32_max(max0, vf32_abs(x0_1));
+    max0 = vf32_max(max0, vf32_abs(x0_2));
+    max0 = vf32_max(max0, vf32_abs(x0_3));
+    const vf32 x1_0 = vf32_load(x + 32);
+    const vf32 x1_1 = vf32_load(x + 40);
+    const vf32 x1_2 = vf32_load(x + 48);
+    const vf32 x1_3 = vf32_load(x + 56);
+    vf32 max1 = vf32_abs(x1_0);
+    max1 = vf32_max(max1, vf32_abs(x1_1));
+    max1 = vf32_max(max1, vf32_abs(x1_2));
+    max1 = vf32_max(max1, vf32_abs(x1_3));
+    const vf32 x2_0 = vf32_load(x + 64);
+    const vf32 x2_1 = vf32_load(x + 72);
+    const vf32 x2_2 = vf32_load(x + 80);
+    const vf32 x2_3 = vf32_load(x + 88);
+    vf32 max2 = vf32_abs(x2_0);
+    max2 = vf32_max(max2, vf32_abs(x2_1));
+    max2 = vf32_max(max2, vf32_abs(x2_2));
+    max2 = vf32_max(max2, vf32_abs(x2_3));
+    const vf32 x3_0 = vf32_load(x + 96);
+    const vf32 x3_1 = vf32_load(x + 104);
+    const vf32 x3_2 = vf32_load(x + 112);
+    const vf32 x3_3 = vf32_load(x + 120);
+    vf32 max3 = vf32_abs(x3_0);
+    max3 = vf32_max(max3, vf32_abs(x3_1));
+    max3 = vf32_max(max3, vf32_abs(x3_2));
+    max3 = vf32_max(max3, vf32_abs(x3_3));
+
+    vf32_hmax4(max, max0, max1, max2, max3);
+    for (int j = 0; j < 4; j++)
+        inverse[j] = max[j] >= 0x1p-120f ? 127.0f / max[j] : 0.0f;
+
+    const vf32 inverse0 = vf32_set(inverse[0]);
+    const vf32 scaled0[] = {
+        vf32_mul(x0_0, inverse0),
+        vf32_mul(x0_1, inverse0),
+        vf32_mul(x0_2, inverse0),
+        vf32_mul(x0_3, inverse0),
+    };
+    const vf32 inverse1 = vf32_set(inverse[1]);
+    const vf32 scaled1[] = {
+        vf32_mul(x1_0, inverse1),
+        vf32_mul(x1_1, inverse1),
+        vf32_mul(x1_2, inverse1),
+        vf32_mul(x1_3, inverse1),
+    };
+    const vf32 inverse2 = vf32_set(inverse[2]);
+    const vf32 scaled2[] = {
+        vf32_mul(x2_0, inverse2),
+        vf32_mul(x2_1, inverse2),
+        vf32_mul(x2_2, inverse2),
+        vf32_mul(x2_3, inverse2),
+    };
+    const vf32 inverse3 = vf32_set(inverse[3]);
+    const vf32 scaled3[] = {
+        vf32_mul(x3_0, inverse3),
+        vf32_mul(x3_1, inverse3),
+        vf32_mul(x3_2, inverse3),
+        vf32_mul(x3_3, inverse3),
+    };
+
+    for (int j = 0; j < 4; j++)
+        d[j] = tb_f16_from_f32(max[j] / 127.0f);
+    memcpy(y[0].d, d + 0, sizeof *d);
+    vf32_store_i8_32(y[0].q, scaled0);
+    memcpy(y[1].d, d + 1, sizeof *d);
+    vf32_store_i8_32(y[1].q, scaled1);
+    memcpy(y[2].d, d + 2, sizeof *d);
+    vf32_store_i8_32(y[2].q, scaled2);
+    memcpy(y[3].d, d + 3, sizeof *d);
+    vf32_store_i8_32(y[3].q, scaled3);
+}
+
+TB_INLINE void quantize1(const float *x, tb_block_q8_0 *y)
+{
+    uint16_t d[1];
+    float max[1], inverse[1];
+    const vf32 x0_0 = vf32_load(x + 0);
+    const vf32 x0_1 = vf32_load(x + 8);
+    const vf32 x0_2 = vf32_load(x + 16);
+    const vf32 x0_3 = vf32_load(x + 24);
+    vf32 max0 = vf32_abs(x0_0);
+    max0 = vf32_max(max0, vf32_abs(x0_1));
+    max0 = vf32_max(max0, vf32_abs(x0_2));
+    max0 = vf32_max(max0, vf32_abs(x0_3));
+
+    max[0] = vf32_hmax(max0);
+    for (int j = 0; j < 1; j++)
+        inverse[j] = max[j] >= 0x1p-120f ? 127.0f / max[j] : 0.0f;
+
+    const vf32 inverse0 = vf32_set(inverse[0]);
+    const vf32 scaled0[] = {
+        vf32_mul(x0_0, inverse0),
+        vf32_mul(x0_1, inverse0),
+        vf32_mul(x0_2, inverse0),
+        vf32_mul(x0_3, inverse0),
+    };
+
+    for (int j = 0; j < 1; j++)
+        d[j] = tb_f16_from_f32(max[j] / 127.0f);
+    memcpy(y[0].d, d + 0, sizeof *d);
+    vf32_store_i8_32(y[0].q, scaled0);
+}
+
+void quantize_row_q8_0__isa_avx2_max_four_u4(const float *restrict x, uint8_t *restrict y, size_t blocks)
+{
+    tb_block_q8_0 *to = (void *)y;
+    size_t b = 0;
+    for (; blocks - b >= 4; b += 4)
+        quantize4(x + 32 * b, to + b);
+    for (; b < blocks; b++)
+        quantize1(x + 32 * b, to + b);
+}

@@ -1,0 +1,13 @@
+#include "tb/vec_base.h"
+
+#define value(x) vf32_mul(vf32_set(a), x)
+
+void scale_f32__isa_base_u1_out_store(const float *restrict x, float *restrict y, float a, size_t n)
+{
+    size_t i = 0;
+    for (; n - i >= VF32_LANES; i += VF32_LANES) {
+        vf32_store(y + i, value(vf32_load(x + i)));
+    }
+    if (i < n)
+        vf32_store_n(y + i, value(vf32_load_n(x + i, n - i)), n - i);
+}
