@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import json
 import os
+import shutil
 import subprocess
 import time
 from pathlib import Path
@@ -147,8 +148,6 @@ def _name(project: Project) -> str:
 
 
 def test_a_second_checkout_compiles_nothing(project: Project, tmp_path: Path) -> None:
-    import shutil
-
     project.run("build", "--mode", "tune")
     other = tmp_path / "elsewhere" / "a próject"
     shutil.copytree(project.root, other, ignore=shutil.ignore_patterns("build", "generated"))
@@ -157,8 +156,6 @@ def test_a_second_checkout_compiles_nothing(project: Project, tmp_path: Path) ->
 
 
 def test_generated_bytes_do_not_depend_on_folder_or_hash_seed(project: Project, tmp_path: Path) -> None:
-    import shutil
-
     other = Project(tmp_path / "moved", project.home, project.cache)
     shutil.copytree(project.root, other.root)
     (other.root / "tune.toml").write_text((project.root / "tune.toml").read_text())
@@ -226,3 +223,31 @@ def test_two_builds_at_once_in_one_folder_end_as_one(project: Project) -> None:
     ]  # fmt: skip
     assert [process.wait() for process in running] == [0, 0, 0]
     assert made(project.run("build", "--mode", "tune", "--json")) == set()
+
+
+def test_a_used_project_keeps_its_settings_and_is_built_into_ours(project: Project, tmp_path: Path) -> None:
+    library = tmp_path / "mathlib"
+    shutil.copytree(project.root, library)
+    text = (library / "tune.toml").read_text()
+    name = next(line for line in text.splitlines() if line.startswith("name"))
+    text = text.replace(name, 'name = "mathlib"').replace("dot_f32", "lib_dot").replace('"-O3"', '"-O1"')
+    text += '\n[isa.avx2]\nrequires = "avx2,fma"\ncflags = ["-mavx2", "-mfma"]\n'
+    (library / "tune.toml").write_text(text)
+    (library / "kernels/templates/dot_f32").rename(library / "kernels/templates/lib_dot")
+    reference = library / "kernels/templates/lib_dot/reference.c"
+    reference.write_text(reference.read_text().replace("dot_f32", "lib_dot"))
+    project.write(
+        "tune.toml", (project.root / "tune.toml").read_text() + '\n[use.mathlib]\npath = "../mathlib"\n'
+    )
+    done = json.loads(project.run("test", "--json").stdout.splitlines()[-1])
+    assert {one["family"]: {row["word"] for row in one["rows"]} for one in done["families"]} == {
+        "dot_f32": {"passed"},
+        "lib_dot": {"passed"},
+    }
+    line = project.run("explain", "lib_dot__isa_avx2_u4").stdout
+    assert "-O1" in line and "-mf16c" not in line
+    assert "-O3" in project.run("explain", "dot_f32__isa_avx2_u4").stdout
+    project.run("build")
+    status = json.loads(project.run("status", "--json").stdout.splitlines()[-1])
+    assert [row["family"] for row in status["families"]] == ["dot_f32", "lib_dot"]
+    assert not (library / "build").exists(), "a used project is only read"
