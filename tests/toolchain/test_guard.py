@@ -419,7 +419,8 @@ def test_runtime_compiles_without_a_warning(cc: str, tmp_path: Path) -> None:
 
 def test_digest_of_a_file_is_the_tools_at_every_length_around_a_block(tmp_path: Path) -> None:
     text = '#include "tb_sha256.h"\n'
-    text += "int main(int n, char **v) { char hex[65]; for (int i = 1; i < n; i++) tb_file_digest(v[i], hex), puts(hex); }"
+    text += "int main(int n, char **v) { char hex[65];"
+    text += "for (int i = 1; i < n; i++) tb_file_digest(v[i], hex), puts(hex); }"
     subprocess.run(
         [CC, compiled("sum.c", text, (*WARNINGS, "-D_GNU_SOURCE")), "-o", tmp_path / "sum"], check=True
     )

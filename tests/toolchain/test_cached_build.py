@@ -1,0 +1,99 @@
+"""The artifact cache under real builds: checkouts that share it, and what must never come out of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+HERE = Path(__file__).parents[2]
+PROJECT = HERE / "tests/projects/two_scopes"
+GCC = shutil.which("gcc") or shutil.which("clang") or ""
+ROW = "build/obj/f/f__u1.o"
+pytestmark = [pytest.mark.cc, pytest.mark.skipif(not GCC, reason="no gcc and no clang")]
+
+
+class Checkout:
+    """A copy of the project whose row f__u1 includes a header."""
+
+    def __init__(self, root: Path, cache: Path) -> None:
+        self.root, self.cache = root, cache
+        shutil.copytree(PROJECT, root, ignore=shutil.ignore_patterns("__pycache__"))
+        self.header = root / "kernels/include/k.h"
+        self.header.parent.mkdir()
+        self.header.write_text("#define K 1\n")
+        template = root / "kernels/templates/f/kernel.c.j2"
+        template.write_text('#include "k.h"\n' + template.read_text().replace("sum = 0", "sum = K - K"))
+
+    def build(self, **environ: str) -> dict[str, Any]:
+        clean = {name: value for name, value in os.environ.items() if not name.startswith("TUNEBUILD_")}
+        ours = {"PYTHONPATH": str(HERE), "TUNEBUILD_CACHE": str(self.cache), "TUNEBUILD_POLICY": "fallback"}
+        done = subprocess.run(
+            [sys.executable, "-m", "tunebuild", "build", "--app", "demo", "--json"],
+            cwd=self.root, env={**clean, **ours, **environ}, capture_output=True, text=True,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        self.said = done.stderr
+        found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+        return found
+
+
+@pytest.fixture
+def first(tmp_path: Path) -> Checkout:
+    return Checkout(tmp_path / "first", tmp_path / "cache")
+
+
+def test_second_checkout_takes_every_object_and_an_edited_header_only_its_own(
+    first: Checkout, tmp_path: Path
+) -> None:
+    made = first.build()["made"]
+    assert ROW in made
+    second = Checkout(tmp_path / "elsewhere/deep er", first.cache)
+    shared = second.build(HOME=str(tmp_path), LC_ALL="C.UTF-8")
+    assert not shared["made"] and set(shared["hits"]) == set(made)
+    assert (second.root / ROW).read_bytes() == (first.root / ROW).read_bytes()
+    second.header.write_text("#define K 2\n")
+    again = second.build()["made"]
+    assert ROW in again and not any(name.startswith("build/obj/g/") for name in again)
+
+
+def test_header_that_changes_while_its_row_compiles_poisons_nothing(first: Checkout, tmp_path: Path) -> None:
+    wrapper, armed = tmp_path / "mycc", tmp_path / "armed"
+    wrapper.write_text(
+        "#!/bin/sh\n"
+        f'case "$*" in *f__u1.o*) [ -e "{armed}" ] && echo "#define K 7" > "{first.header}";; esac\n'
+        f'exec {GCC} "$@"\n'
+    )
+    wrapper.chmod(0o755)
+    armed.touch()
+    assert ROW in first.build(CC=str(wrapper))["made"] and "K 7" in first.header.read_text()
+    armed.unlink()
+    second = Checkout(tmp_path / "second", first.cache)
+    found = second.build(CC=str(wrapper))
+    assert ROW in found["made"], "the key of K 1 holds no object of K 7"
+    assert "build/obj/g/g__u1.o" in found["hits"]
+
+
+def test_damaged_entries_are_rebuilt_and_the_build_is_as_before(first: Checkout, tmp_path: Path) -> None:
+    first.build()
+    for entry in first.cache.glob("entries/*/*"):
+        data = bytearray(entry.read_bytes())
+        data[len(data) // 2] ^= 0x10
+        entry.write_bytes(data)
+    second = Checkout(tmp_path / "second", first.cache)
+    assert not second.build()["hits"]
+    assert (second.root / ROW).read_bytes() == (first.root / ROW).read_bytes()
+    third = Checkout(tmp_path / "third", first.cache)
+    assert ROW in third.build()["hits"]
+
+
+def test_cache_that_cannot_be_written_is_said_once(first: Checkout) -> None:
+    first.cache.write_text("a file stands here")
+    assert ROW in first.build()["made"]
+    assert first.said.count("cannot write the cache") == 1
