@@ -408,6 +408,8 @@ def dead_row_is_named_and_the_others_race_on() -> None:
         outcome = raced(stage, heat(3))
         assert outcome.winner == 2 and [each.suffix for each in outcome.rejected] == ["r1"]
         assert stage.windows[1] == window and outcome.rejected[0].why == "signal 11"
+    assert raced(Stage((0.0, 9.0), dies={1: 1}), heat(2)).held_by == "only"
+    assert raced(Stage((0.0, 9.0, -5.0), dies={1: 1}), heat(3)).held_by == "fallback"
 
 
 def next_control_takes_over() -> None:
@@ -511,6 +513,8 @@ def probe_reads_cv_and_floor() -> None:
 
 def noise_is_judged_by_the_worst_reading() -> None:
     calm, loud, wild = (noise.Reading("x", raw, 0.1) for raw in (1.0, 4.0, 12.0))
+    assert noise.judge([], MEASURE, 2.0) == "ok" and noise.floor_pct([], MEASURE) == 0.0
+    assert noise.stamped([], MEASURE, "ok")["noise_floor_aa_pct"] == "0.00"
     judged = lambda *readings, t=2.0, o=False: noise.judge(readings, MEASURE, t, o)  # noqa: E731
     assert [judged(calm), judged(calm, loud), judged(wild, calm)] == ["ok", "noisy", "refused"]
     assert judged(wild, o=True) == "overridden" and judged(wild, t=15.0) == "ok"
