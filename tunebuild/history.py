@@ -45,7 +45,12 @@ def directory(identity: str, environ: Mapping[str, str] = os.environ) -> Path:
 def archive(
     path: Path, identity: str, *, now: datetime | None = None, environ: Mapping[str, str] = os.environ
 ) -> Path | None:
-    """Copy the sidecar of a successful mint; None, and a warning, when that fails."""
+    """Copy the sidecar of a successful mint; None, and a warning, when that fails.
+
+    The same write is kept once, whoever archives it: a tuner of one's own and the mint that ran it both do.
+    """
+    if (last := _last(path, identity, environ)) is not None:
+        return last
 
     def copy(target: Path) -> None:
         emit.write_durable(target, path.read_bytes())
@@ -75,6 +80,16 @@ def archive_failed(
         emit.write_durable(target, (json.dumps(stub, indent=2, sort_keys=True) + "\n").encode())
 
     return _put(path, identity, FAILED_SUFFIX, write, moment, environ)
+
+
+def _last(path: Path, identity: str, environ: Mapping[str, str]) -> Path | None:
+    """The newest archived mint of this app, when it is the sidecar as it stands."""
+    stem = path.name.removesuffix(sidecar.SUFFIX)
+    mints = [entry for entry in entries(identity, environ, stem) if entry.kind == "mint"]
+    try:
+        return mints[-1].path if mints and mints[-1].path.read_bytes() == path.read_bytes() else None
+    except OSError:
+        return None
 
 
 def _put(
@@ -115,7 +130,7 @@ def entries(identity: str, environ: Mapping[str, str] = os.environ, stem: str = 
     """The archive of this box, oldest first; ``stem`` "" is every app's. Empty files are left out."""
     folder = directory(identity, environ)
     try:
-        names = sorted(os.listdir(folder))
+        names = sorted(os.listdir(folder), key=_order)
     except OSError:
         return ()
     matches = ((name, _ENTRY.fullmatch(name)) for name in names)
@@ -127,6 +142,12 @@ def entries(identity: str, environ: Mapping[str, str] = os.environ, stem: str = 
     return tuple(
         entry for entry in found if not stem or re.fullmatch(rf"{re.escape(stem)}(-\d+)?", entry.stem)
     )
+
+
+def _order(name: str) -> tuple[str, int, str]:
+    """By time, then by the number that tells entries of one second apart."""
+    match = re.fullmatch(r"(\d{8}-\d{6})_.*?(?:-(\d+))?(\.tune\.json|\.FAILED\.json)", name)
+    return (match[1], int(match[2] or 1), name) if match else ("", 0, name)
 
 
 def backup(path: Path) -> Path | None:

@@ -46,13 +46,25 @@ def test_success_is_archived_as_the_sidecar_is(tmp_path: Path, sidecar_file: Pat
 
 def test_two_mints_of_one_second_are_two_entries(tmp_path: Path, sidecar_file: Path) -> None:
     environ = {"TUNEBUILD_HISTORY": str(tmp_path / "h")}
-    paths = [history.archive(sidecar_file, IDENTITY, now=NOW, environ=environ) for _ in range(3)]
+    paths = []
+    for number in range(3):
+        sidecar_file.write_text(f'{{"runtime": {{"n": {number}}}}}')
+        paths.append(history.archive(sidecar_file, IDENTITY, now=NOW, environ=environ))
     assert [path.name for path in paths if path] == [
         "20260102-030405_demo.tune.json",
         "20260102-030405_demo-2.tune.json",
         "20260102-030405_demo-3.tune.json",
     ]
-    assert len(history.entries(IDENTITY, environ, "demo")) == 3
+    assert [entry.path for entry in history.entries(IDENTITY, environ, "demo")] == paths  # in order
+
+
+def test_same_write_is_archived_once(tmp_path: Path, sidecar_file: Path) -> None:
+    environ = {"TUNEBUILD_HISTORY": str(tmp_path / "h")}
+    first = history.archive(sidecar_file, IDENTITY, now=NOW, environ=environ)
+    later = NOW.replace(hour=5)
+    assert history.archive(sidecar_file, IDENTITY, now=later, environ=environ) == first
+    sidecar_file.write_text("{}")
+    assert history.archive(sidecar_file, IDENTITY, now=later, environ=environ) != first
 
 
 def test_failure_is_a_stub_whose_words_are_escaped(tmp_path: Path, sidecar_file: Path) -> None:
