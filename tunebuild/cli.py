@@ -28,7 +28,8 @@ def _guarded(words: list[str]) -> int:
     from tunebuild.errors import TunebuildError
 
     signal.signal(signal.SIGTERM, _terminated)
-    signal.signal(signal.SIGHUP, _terminated)
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # under nohup it stays ignored
+        signal.signal(signal.SIGHUP, _terminated)
     try:
         from tunebuild import commands
 

@@ -32,7 +32,14 @@ def _start(place: Path, *words: str, env: Mapping[str, str]) -> subprocess.Popen
     return subprocess.Popen(
         [sys.executable, "-m", "tunebuild", *words], cwd=place, env=dict(env), text=True,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
+        preexec_fn=_default_signals,
     )  # fmt: skip
+
+
+def _default_signals() -> None:
+    """A background job of a shell ignores SIGINT, one under nohup SIGHUP; their children would as well."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
 
 
 def _orphans(place: Path) -> list[str]:
