@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from tunebuild import artifact, flows, generate, policy, record, sidecar, verdict
+from tunebuild import artifact, flows, generate, manifest, policy, record, sidecar, verdict
 from tunebuild.errors import UsageError, WorkFailed
 from tunebuild.generate import Generated
 from tunebuild.model import App
@@ -257,18 +257,14 @@ def run(
 ) -> int:
     """The rail, then the app in this process's place. Returns only when the app must not run.
 
-    :raises UsageError: when the app is no executable.
+    :raises UsageError: when the app is no executable, or which one is meant is not clear.
     """
     environ = dict(os.environ)
     if verbosity:
         environ["TUNEBUILD_VERBOSITY"] = os.environ["TUNEBUILD_VERBOSITY"] = verbosity
     told = _quieter(say, environ)
-    prepared = prepare(root, name, forced=forced, only=only, environ=environ, say=told)
-    if prepared.app.kind != "exe":
-        raise UsageError(
-            f"app {prepared.app.name} is no executable, but a {prepared.app.kind}",
-            fix='run an app with kind = "exe", or load it from Python: tunebuild.consumer.load',
-        )
+    app = _executable(root, name)
+    prepared = prepare(root, app, forced=forced, only=only, environ=environ, say=told)
     if prepared.stop:
         if prepared.tuned:
             print(policy.RESTART_MARKER, file=sys.stderr)
@@ -278,6 +274,21 @@ def run(
     program = root / "build/normal" / prepared.app.name
     sys.stdout.flush()
     os.execve(program, [str(program), *arguments], environ)
+
+
+def _executable(root: Path, name: str) -> str:
+    """The app to run: the one named, or the only executable."""
+    apps = manifest.read(root).apps
+    programs = [app.name for app in apps if app.kind == "exe"]
+    if name in programs or (not name and len(programs) == 1):
+        return name or programs[0]
+    known = f"this project's are: {', '.join(programs)}" if programs else "this project has none"
+    if not name:
+        raise UsageError("which executable?", fix=known)
+    if name in (app.name for app in apps):
+        load = f"load it from Python: tunebuild.consumer.load({name!r})"
+        raise UsageError(f"app {name} is no executable", fix=f"{known}; {load}")
+    raise UsageError(f"there is no app {name}", fix=known)
 
 
 def prepared_code(prepared: Prepared) -> int:

@@ -146,6 +146,15 @@ def test_environment_fallback_starts_the_fallback_rows_at_once(fresh: Tree) -> N
     assert done.stderr == "tunebuild: policy fallback from TUNEBUILD_POLICY (demo would have auto)\n"
 
 
+def test_run_without_a_name_takes_the_only_executable_and_names_it_otherwise(minted: Tree) -> None:
+    assert minted.tool("run", "--", "y").stdout.splitlines()[1] == "argument y"
+    library = minted.tool("run", "pair")
+    assert (
+        library.returncode == 2 and "app pair is no executable" in library.stderr and "demo" in library.stderr
+    )
+    assert minted.tool("run", "nothing").stderr.startswith("tunebuild: there is no app nothing")
+
+
 # --- the other flavours ---------------------------------------------------------------------------
 
 
