@@ -105,8 +105,11 @@ def _take(handle: int, wait_message: str) -> None:
 
 
 @contextlib.contextmanager
-def locked(path: Path, *, wait_message: str = "") -> Iterator[None]:
-    """Hold the advisory lock of ``path`` (a `.lock` file beside it). Says who holds it when it must wait."""
+def locked(path: Path, *, wait_message: str = "") -> Iterator[int]:
+    """Hold the advisory lock of ``path`` (a `.lock` file beside it). Says who holds it when it must wait.
+
+    Gives the lock's descriptor: a process that inherits it goes on holding the lock should this one be killed.
+    """
     target = Path(os.path.realpath(path))
     lock = target.with_name(f".{target.name}.lock")
     handle = -1
@@ -126,7 +129,7 @@ def locked(path: Path, *, wait_message: str = "") -> Iterator[None]:
         with contextlib.suppress(OSError):
             os.ftruncate(handle, 0)
             os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
-        yield
+        yield handle
     finally:
         _close(handle)
 

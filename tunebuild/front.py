@@ -7,33 +7,26 @@ before the compiler: a Python launcher would cost 40 to 60 ms an edge. Plain nin
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-import re
 import shutil
-import subprocess
 import sys
-from collections.abc import Callable, Iterable, Mapping
+import time
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from tunebuild import cache, emit, graph, keys, toolchain
+from tunebuild import cache, emit, generate, graph, keys, ninjarun, toolchain
 from tunebuild.errors import WorkFailed
 from tunebuild.generate import Generated
+from tunebuild.ninjarun import Failure as Failure
+from tunebuild.ninjarun import ninja_path as ninja_path
 from tunebuild.record import BINARY_STAMP
 
 STATE = "build/state.json"
+NINJA_LOCK = "build/ninja"
 LINKED = ("link", "archive")
-MAX_WORDS = 64_000  # bytes kept of a compiler's words
-
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """One edge that failed: its output, and the words of the tool."""
-
-    output: str
-    words: str
+SKEW_NS = 2_000_000_000  # a file's date may be this far ahead: coarse clocks, folders on other machines
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,16 +38,6 @@ class Ran:
     hits: tuple[str, ...]
     failures: tuple[Failure, ...]
     notes: tuple[str, ...] = ()
-
-
-def ninja_path() -> str:
-    """The wheel's own binary: a distribution's older one discards a newer log and rebuilds everything."""
-    beside = Path(sys.executable).with_name("ninja")
-    if beside.exists():
-        return str(beside)
-    import ninja
-
-    return str(Path(ninja.BIN_DIR) / "ninja")
 
 
 # --- keys ----------------------------------------------------------------------------------------
@@ -138,7 +121,9 @@ def keyed(generated: Generated, edges: Iterable[graph.Edge]) -> dict[str, Keyed]
     def worker_key(edge: graph.Edge) -> Keyed:
         sources = {Path(name): digest(Path(name)) for name in (*edge.inputs, *edge.implicit)}
         flags = tuple(flag for flag in edge.flags if not flag.startswith("-I"))
-        inputs = keys.Inputs("worker", default.identity, flags, objects=tuple(sources.values()), environ=environ)
+        inputs = keys.Inputs(
+            "worker", default.identity, flags, objects=tuple(sources.values()), environ=environ
+        )
         return Keyed(edge, keys.key(inputs), sources)
 
     for edge in edges:
@@ -178,6 +163,9 @@ def run(
     edges = reachable(generated.graph, targets)
     state = _read_state(root)
     wanted = keyed(generated, edges)
+    sources = {path for one in wanted.values() for path in one.sources}
+    as_read = {path: _signature(path) for path in sources}
+    _warn_of_skew(root, as_read, say)
     stale = {
         output: one
         for output, one in wanted.items()
@@ -188,31 +176,109 @@ def run(
     hits = _lay_hits(store, stale, hits_folder, root)
     environ = _environ(generated, hits_folder if hits else None)
     before = {edge.output: _stat(root / edge.output) for edge in edges}
+    _forget_outputs(root, stale, state)
     command = [ninja_path(), "-f", "build/build.ninja", "-d", "keepdepfile"]
     command += ["-d", "explain"] * explain + ["-k", "0"] * keep_going + list(targets)
-    code, failures = _ninja(command, root, environ, say)
+    # Ninja and its tools hold this lock too: should we be killed, the next build waits for what still runs.
+    with emit.locked(
+        root / NINJA_LOCK, wait_message="the tools of a killed build still run, waiting"
+    ) as held:
+        code, failures = ninjarun.run(command, root, environ, say, held)
     shutil.rmtree(hits_folder, ignore_errors=True)
     changed = [edge.output for edge in edges if _stat(root / edge.output) not in (None, before[edge.output])]
-    failed = {failure.output for failure in failures}
-    notes: set[str] = set()
-    for output, one in stale.items():
-        there = (root / output).exists() and output not in failed
-        if there and (code == 0 or output in changed):
-            state[output] = one.key
-            if output not in hits:
-                notes.add(_publish(store, one, root))
+    edited = {path for path in sources if _signature(path) != as_read[path]}
+    notes = _record(generated, stale, state, hits, edited, failed=code != 0)
     emit.write_if_changed(root / STATE, json.dumps({"version": 1, "keys": state}, sort_keys=True))
     made = tuple(output for output in changed if output not in hits)
     if any("__" in output and output.endswith(".o") for output in made):
         (root / BINARY_STAMP).touch()
     cache.gc_if_due(store)
-    expected = ("", "the cache is switched off")
-    return Ran(code, made, tuple(hits), failures, tuple(sorted(n for n in notes if n not in expected)))
+    return Ran(code, made, tuple(hits), failures, notes)
+
+
+def _forget_outputs(root: Path, stale: Mapping[str, Keyed], state: dict[str, str]) -> None:
+    """Remove what is there under another key. Ninja goes by times, and an edit may carry an old one; what it
+    would leave alone is then neither kept nor, worse, published under the new key."""
+    gone = False
+    for output in stale:
+        gone = state.pop(output, None) is not None or gone
+        (root / output).unlink(missing_ok=True)
+    if gone:  # should this build be killed, the next one must not trust the old keys
+        emit.write_if_changed(root / STATE, json.dumps({"version": 1, "keys": state}, sort_keys=True))
+
+
+def _record(
+    generated: Generated,
+    stale: Mapping[str, Keyed],
+    state: dict[str, str],
+    hits: Container[str],
+    edited: Container[Path],
+    failed: bool,
+) -> tuple[str, ...]:
+    """Note the keys of what is there now, and publish what a tool made; return why something was not cached.
+
+    What was made while its text or its compiler changed may be of either: it has no key. Nor is a row broken
+    whose compiler went away.
+
+    :raises UsageError: when a compiler is gone.
+    :raises WorkFailed: when edges failed and a compiler is not what it was.
+    """
+    root, store = generated.root, cache.store()
+    there = {output: one for output, one in stale.items() if (root / output).exists()}
+    made = [output for output in there if output not in hits]
+    if (made or failed) and _identities(
+        generate.find_tools(generated.manifest, generated.tools.target)
+    ) != _identities(generated.tools):
+        if failed:
+            raise WorkFailed("a compiler was replaced while it was at work", fix="build again")
+        return (f"{len(made)} outputs were not cached: a compiler was replaced while it was at work",)
+    notes: dict[str, None] = {}
+    for output, one in there.items():
+        changed = next((path for path in one.sources if path in edited), None)
+        if changed is not None:
+            notes[f"{changed.name} changed while it was compiled"] = None
+            continue
+        state[output] = one.key
+        if output not in hits:
+            notes[_publish(store, one, root)] = None
+    return tuple(sorted(note for note in notes if note not in ("", "the cache is switched off")))
+
+
+def _identities(tools: generate.Tools) -> dict[tuple[str, str], str]:
+    return {
+        key: found.identity if isinstance(found, toolchain.Compiler) else ""
+        for key, found in tools.compilers.items()
+    }
+
+
+def _warn_of_skew(root: Path, as_read: Mapping[Path, Signature], say: Callable[[str], None]) -> None:
+    """Ninja goes by times: what reads a file dated ahead is made again each time, until that date."""
+    limit = time.time_ns() + SKEW_NS
+    ahead = sorted((was[1], path) for path, was in as_read.items() if was and was[1] > limit)
+    if ahead:
+        mtime_ns, path = ahead[-1]
+        others = f" and {len(ahead) - 1} more" if len(ahead) > 1 else ""
+        say(
+            f"tunebuild: clock skew: {os.path.relpath(path, root)}{others} is dated "
+            f"{(mtime_ns - limit + SKEW_NS) / 1e9:.0f} s ahead; what reads it is made again by every build"
+        )
+
+
+Signature = tuple[int, int, int, int] | None
+
+
+def _signature(path: Path) -> Signature:
+    """Size, times and inode: an edit under an old time still shows in the change time."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return (found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
 
 
 def _stat(path: Path) -> tuple[int, int, int] | None:
     try:
-        found = path.stat()
+        found = os.stat(path)
     except OSError:
         return None
     return (found.st_mtime_ns, found.st_ino, found.st_size)
@@ -233,7 +299,7 @@ def _lay_hits(store: cache.Store, stale: Mapping[str, Keyed], folder: Path, root
     folder.mkdir(parents=True, exist_ok=True)
     hits: set[str] = set()
     for output, one in stale.items():
-        entry = cache.lookup(store, one.key, root)
+        entry = cache.lookup(store, one.key, root) if graph.served(one.edge) else None
         if entry is None:
             continue
         name = graph.hit_name(output)
@@ -245,6 +311,8 @@ def _lay_hits(store: cache.Store, stale: Mapping[str, Keyed], folder: Path, root
 def _publish(store: cache.Store, one: Keyed, root: Path) -> str:
     """Store one output, its depfile with it; return why it was not stored."""
     output = root / one.edge.output
+    if not graph.served(one.edge):
+        return ""
     try:
         files = [cache.File("o", output.read_bytes(), output.stat().st_mode & 0o777)]
         read: tuple[str, ...] = ()
@@ -271,48 +339,6 @@ def _environ(generated: Generated, hits: Path | None) -> dict[str, str]:
     if hits:
         environ["TB_HITS"] = str(hits)
     return environ
-
-
-_FAILED = re.compile(r"^FAILED: (?:\[code=\d+\] )?(\S+)")
-_STEP = re.compile(r"^\[\d+/\d+\]|^ninja: ")
-
-
-def _ninja(
-    command: list[str], root: Path, environ: Mapping[str, str], say: Callable[[str], None]
-) -> tuple[int, tuple[Failure, ...]]:
-    """Run ninja in its own process group, relay what it says, and keep the words of what failed."""
-    failures: list[tuple[str, list[str]]] = []
-    with subprocess.Popen(
-        command, cwd=root, env=dict(environ), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT, text=True, errors="replace", start_new_session=True,
-    ) as process:  # fmt: skip
-        assert process.stdout is not None
-        try:
-            for line in process.stdout:
-                line = line.rstrip("\n")
-                if (match := _FAILED.match(line)) is not None:
-                    failures.append((match[1], []))
-                elif _STEP.match(line):
-                    if failures and failures[-1][1] is not None:
-                        failures.append(("", []))
-                elif failures and failures[-1][0]:
-                    failures[-1][1].append(line)
-                    if len(failures[-1][1]) == 1:
-                        continue  # the command, which `tunebuild explain` gives better
-                if line and "no work to do" not in line:
-                    say(line)
-        except BaseException:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, 15)
-            process.wait()
-            raise
-        code = process.wait()
-    return code, tuple(
-        # The first line repeats the command.
-        Failure(output, "\n".join(words[1:])[:MAX_WORDS])
-        for output, words in failures
-        if output
-    )
 
 
 def must(ran: Ran, what: str) -> Ran:

@@ -349,6 +349,11 @@ def hit_name(output: str) -> str:
     return output.removeprefix(f"{BUILD}/").replace("/", "@")
 
 
+def served(edge: Edge) -> bool:
+    """Whether the cache may serve it. clang's precompiled headers know the paths and dates of what they hold."""
+    return not edge.output.endswith(".pch")
+
+
 def template_values(project: str, graph: Graph) -> dict[str, object]:
     """What ninja.build.j2 sees. Thousands of edges share a few flag sets: each is a variable of the file."""
     sets: dict[tuple[str, ...], str] = {}
@@ -361,7 +366,7 @@ def template_values(project: str, graph: Graph) -> dict[str, object]:
             variables = f"  flags = ${sets.setdefault(edge.flags, f'flags_{len(sets)}')}\n"
         if edge.libs:
             variables += f"  libs = {escape_words(edge.libs)}\n"
-        if not edge.rule.startswith("pch_"):
+        if served(edge):
             variables += f"  hit = {escape_words([hit_name(edge.output)])}\n"
         inputs = " ".join(map(escape_path, edge.inputs))
         if edge.implicit:
