@@ -26,14 +26,14 @@ TB_INLINE vf32 tb_widened(const uint16_t *p)
     return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)p));
 #elif DOT_FORM == DOT_F16 && defined(__F16C__)
     return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)p));
-#elif DOT_FORM == DOT_F16 && defined(__ARM_NEON)
+#elif DOT_FORM == DOT_F16 && defined(TB_VEC_NEON)
     return vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(p)));
 #elif DOT_FORM == DOT_BF16 && defined(__AVX512F__)
     const __m512i wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)p));
     return _mm512_castsi512_ps(_mm512_slli_epi32(wide, 16));
 #elif DOT_FORM == DOT_BF16 && defined(__AVX2__)
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)p)), 16));
-#elif DOT_FORM == DOT_BF16 && defined(__ARM_NEON)
+#elif DOT_FORM == DOT_BF16 && defined(TB_VEC_NEON)
     return vreinterpretq_f32_u32(vshll_n_u16(vld1_u16(p), 16));
 #elif DOT_FORM == DOT_F16
     return (vf32){tb_f32_from_f16(p[0]), tb_f32_from_f16(p[1]), tb_f32_from_f16(p[2]), tb_f32_from_f16(p[3])};

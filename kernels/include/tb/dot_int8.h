@@ -66,7 +66,7 @@ TB_INLINE dot_acc dot_step(dot_acc sum, const int8_t *a, const int8_t *b)
 {
     return vi32_sdot(sum, vld1q_s8(a), vld1q_s8(b));
 }
-#elif defined(__ARM_NEON)
+#elif defined(TB_VEC_NEON)
 #define DOT_STEP 16
 TB_INLINE dot_acc dot_step(dot_acc sum, const int8_t *a, const int8_t *b)
 {

@@ -1,6 +1,7 @@
 /* Vectors of f32 on AArch64. The names are explained in vec_base.h. */
 #ifndef TB_VEC_NEON_H
 #define TB_VEC_NEON_H
+#define TB_VEC_NEON 1 /* base rows run on AArch64 too: this says that these are not */
 #include <arm_neon.h>
 #include <stddef.h>
 #include <stdint.h>
