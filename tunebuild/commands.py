@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tunebuild import memo
+from tunebuild.errors import REFUSED, WORK_FAILED
 
 EPILOG = """\
 exit codes: 0 done; 1 the work failed; 2 usage or configuration; 3 refused, nothing changed; 128 + n signals
@@ -355,7 +356,10 @@ def _mint(options: argparse.Namespace) -> int:
     _answer(options, document, "\n".join(text).rstrip("\n"))
     for key in empty:
         _say(f"tunebuild: no row of {key} passed; the reference body is recorded")
-    return 1 if empty or finished.failed_tuners else 0
+    codes = {code for _, code in finished.failed_tuners}
+    if empty or codes - {REFUSED}:
+        return WORK_FAILED
+    return REFUSED if codes else 0
 
 
 def _history(options: argparse.Namespace) -> int:

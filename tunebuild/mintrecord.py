@@ -40,7 +40,7 @@ class Finished:
     path: Path
     diff: tuple[str, ...]
     archived: Path | None
-    failed_tuners: tuple[str, ...] = ()
+    failed_tuners: tuple[tuple[str, int], ...] = ()  # (scope, exit code)
 
 
 def run(root: Path, asked: Asked, progress: Progress, say: flows.Say) -> Finished:
@@ -57,20 +57,28 @@ def run(root: Path, asked: Asked, progress: Progress, say: flows.Say) -> Finishe
     history.backup(read.path)
     if minted.raced:
         _save(minted)
-    failed = tuple(
-        scope.name
+    codes = (
+        (scope.name, _run_tuner(minted.generated, minted.app, scope, asked, say))
         for scope in resolve.app_scopes(minted.generated.manifest, minted.app)
         if scope.tuner not in ("builtin", "none")
-        and not _run_tuner(minted.generated, minted.app, scope, asked, say)
     )
+    failed = tuple((scope, code) for scope, code in codes if code)
     found = sidecar.read(read.path)
     diff: tuple[str, ...] = ()
     if isinstance(read.found, Document) and isinstance(found, Document):
         diff = tuple(mintdiff.lines(mintdiff.diff(read.found, found)))
-    archived = history.archive(read.path, minted.generated.box.identity, environ=asked.environ)
+    archived = _archive(read.path, minted.generated.box.identity, failed, asked)
     built = flows.build(root, "normal", enforce=False, say=say)
     status = flows.status_of(built.generated, built.generated.app(minted.app.name))
     return Finished(minted, status, read.path, diff, archived, failed)
+
+
+def _archive(path: Path, identity: str, failed: tuple[tuple[str, int], ...], asked: Asked) -> Path | None:
+    """Keep what was written, or a stub that says which tuner failed."""
+    if not failed:
+        return history.archive(path, identity, environ=asked.environ)
+    note = "; ".join(f"the tuner of scope {scope} ended with {code}" for scope, code in failed)
+    return history.archive_failed(path, identity, verdict="failed", note=note, environ=asked.environ)
 
 
 def _archive_refusal(root: Path, asked: Asked, refused: Refused) -> None:
@@ -156,7 +164,7 @@ def _commit(root: Path) -> str:
     return done.stdout.strip() if done.returncode == 0 and done.stdout.strip() else "unknown"
 
 
-def _run_tuner(generated: Generated, app: App, scope: Scope, asked: Asked, say: flows.Say) -> bool:
+def _run_tuner(generated: Generated, app: App, scope: Scope, asked: Asked, say: flows.Say) -> int:
     """Run a scope's own harness; what it says is relayed as it comes. Its record decides, not its word."""
     path = generated.records[app.name].path
     environ = {**asked.environ, "TUNEBUILD_MODE": "tune", "TUNEBUILD_MANIFEST": str(path)}
@@ -175,4 +183,4 @@ def _run_tuner(generated: Generated, app: App, scope: Scope, asked: Asked, say: 
         raise WorkFailed(f"the tuner of scope {scope.name} does not start: {error.strerror}") from error
     if process.returncode:
         say(f"tunebuild: the tuner of scope {scope.name} ended with {process.returncode}")
-    return process.returncode == 0
+    return process.returncode
