@@ -88,6 +88,9 @@ class Measure:
     validate_step_pairs: int = _constant(4, "pairs between looks", low=1)
     validate_max_pairs: int = _constant(48, "pairs after which the median decides", low=6)
     validate_alpha: float = _constant(0.02, "one-sided error of a single look", low=1e-9, high=0.5)
+    faster_alpha: float = _constant(
+        0.005, "one-sided error of being faster at all, asked of undecided pairs", low=1e-9, high=0.5
+    )
 
     # A ratio that has two values is no winner.
     split_gap_pct: float = _constant(2.0, "two modes of a ratio this far apart are two states", low=0)

@@ -174,6 +174,9 @@ def _why_demote(
         return f"only {over} of {len(pairs)} pairs clear the bar"
     if over < limit and pseudo_median(pairs) <= bar:
         return f"the median of {len(pairs)} pairs does not clear the bar"
+    faster = sum(pair > 0 for pair in pairs)
+    if over < limit and faster < sign_limit(len(pairs), measure.faster_alpha):
+        return f"only {faster} of {len(pairs)} pairs are faster than the fallback at all"
     for (name, _), series in zip(outcome.heat.workloads, lost, strict=True):
         if median(series) > bar:
             return f"loses on workload {name}"
