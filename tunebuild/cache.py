@@ -257,6 +257,7 @@ def _write_whole(path: Path, data: bytes) -> None:
 
 _digests: dict[Path, tuple[Signature, str]] = {}  # one process: a header is read once, then only stat'ed
 _sets: dict[tuple[str, Path], bool] = {}
+_written: set[Path] = set()  # sets that this process wrote or found whole
 
 
 def file_digest(path: Path) -> str:
@@ -280,11 +281,27 @@ def _publish_set(root: Path, read: Iterable[str], project: Path) -> str:
     if not relative:
         return ""
     lines = "".join(f"{file_digest(project / name)} {name}\n" for name in relative)
-    named = keys.digest(lines.encode("utf-8", "surrogateescape"))
+    data = lines.encode("utf-8", "surrogateescape")
+    named = keys.digest(data)
     path = _set_path(root, named)
-    if not path.exists():
-        _write_whole(path, lines.encode("utf-8", "surrogateescape"))
+    if path not in _written:  # what is there may be damaged
+        if not _holds(root, path, data):
+            _write_whole(path, data)
+        _written.add(path)
     return named
+
+
+def _holds(root: Path, path: Path, data: bytes) -> bool:
+    """Whether a set is there and whole; a damaged one is moved out of the way."""
+    try:
+        if _read_regular(path) == data:
+            return True
+        raise _Damaged("the digest differs")
+    except FileNotFoundError:
+        return False
+    except (_Damaged, OSError) as why:
+        _quarantine(root, path, why)
+        return False
 
 
 def _relative(name: str, project: Path) -> str:

@@ -171,6 +171,7 @@ def _remember(generated: Generated, mode: str, frozen: bool, started_ns: int) ->
     """Write the memo that lets the next build of this mode start ninja at once, and `status` read its answer.
 
     A tree that was edited since ``started_ns`` is not remembered: what was generated may be of either text.
+    Nor is one with a file dated ahead, of which every build warns.
     """
     root = generated.root
     paths: list[Path] = [*generated.inputs, root / gates.GATED]
@@ -181,7 +182,8 @@ def _remember(generated: Generated, mode: str, frozen: bool, started_ns: int) ->
     paths.append(Path(__file__).parent)
     watched = {str(path): memo.signature(str(path)) for path in dict.fromkeys(paths)}
     latest = max((signature[2] for signature in watched.values() if signature), default=0)
-    if latest >= started_ns - memo.CLOCK_STEP_NS:
+    newest = max((signature[1] for signature in watched.values() if signature), default=0)
+    if latest >= started_ns - memo.CLOCK_STEP_NS or newest > time.time_ns() + front.SKEW_NS:
         (root / memo.MEMO).unlink(missing_ok=True)
         return
     if not frozen:

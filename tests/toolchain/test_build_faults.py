@@ -1,0 +1,296 @@
+"""What goes wrong during a build, really produced: kills, damage, crowds, clocks, edits and bad compilers."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from conftest import Project
+
+from tunebuild import cache
+
+pytestmark = pytest.mark.cc
+HEADER = "kernels/include/two.h"
+
+
+def made(done: subprocess.CompletedProcess[str]) -> set[str]:
+    return {Path(path).name for path in json.loads(done.stdout.splitlines()[-1])["made"]}
+
+
+def outputs(root: Path) -> dict[str, bytes]:
+    """Everything that a build makes and a person may use."""
+    found = [*(root / "build/obj").rglob("*.o"), *(root / "build/normal").rglob("*")]
+    return {str(path.relative_to(root)): path.read_bytes() for path in found if path.is_file()}
+
+
+def start(project: Project, *words: str, **environ: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "tunebuild", *words], cwd=project.root, env=project.environ(environ),
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+
+
+def checkout(project: Project, folder: Path) -> Project:
+    """The project once more, elsewhere, with the same home and cache."""
+    shutil.copytree(project.root, folder, ignore=shutil.ignore_patterns("build", "generated"))
+    return Project(folder, project.home, project.cache)
+
+
+def number_in(project: Project) -> int:
+    """The header's number as the stamped row's object holds it."""
+    data = (project.root / "build/obj/dot_f32/dot_f32__isa_avx2_u4.o").read_bytes()
+    found = [number for number in range(2, 100) if f"{number:02}".encode() + b"_NUMBER" in data]
+    (one,) = found
+    return one
+
+
+def says_number(project: Project, number: int, **stat: int) -> None:
+    """Write the header; ``mtime_ns`` forces its time."""
+    path = project.root / HEADER
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f'#define TWO "{number:02}_NUMBER"\n')
+    if "mtime_ns" in stat:
+        os.utime(path, ns=(stat["mtime_ns"], stat["mtime_ns"]))
+
+
+@pytest.fixture
+def numbered(project: Project) -> Project:
+    """A project whose rows hold the number that their header says."""
+    project.edit(
+        "kernels/templates/dot_f32/kernel.c.j2", "{{ prototype }}",
+        '#include "two.h"\nextern const char {{ fn }}_number[];\nconst char {{ fn }}_number[] = TWO;\n{{ prototype }}',
+    )  # fmt: skip
+    says_number(project, 10)
+    return project
+
+
+# --- kills ----------------------------------------------------------------------------------------
+
+
+def test_build_after_a_kill_at_any_time_equals_a_clean_one(project: Project, tmp_path: Path) -> None:
+    clean = checkout(project, tmp_path / "clean")
+    clean.run("build", TUNEBUILD_CACHE="off")
+    for after_s in (0.5, 0.9):
+        shutil.rmtree(project.root / "build", ignore_errors=True)
+        process = start(project, "build", TUNEBUILD_CACHE="off")
+        time.sleep(after_s)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        project.run("build", TUNEBUILD_CACHE="off")
+        assert outputs(project.root) == outputs(clean.root)
+
+
+# --- the cache ------------------------------------------------------------------------------------
+
+
+def _truncate(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-7])
+
+
+def _zero(path: Path) -> None:
+    path.write_bytes(bytes(path.stat().st_size))
+
+
+def _flip(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+
+
+def _empty(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def _link(path: Path) -> None:
+    other = path.with_name("elsewhere")
+    path.rename(other)
+    path.symlink_to(other)
+
+
+def _folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+def test_damaged_entries_of_every_kind_are_never_served(project: Project, tmp_path: Path) -> None:
+    project.run("build")
+    whole = outputs(project.root)
+    kinds: list[Callable[[Path], None]] = [_truncate, _zero, _flip, _empty, _link, _folder]
+    entries = sorted(path for path in (project.cache / "entries").rglob("*") if path.is_file())
+    sets = sorted(path for path in (project.cache / "sets").rglob("*") if path.is_file())
+    swapped = entries[0].read_bytes()
+    entries[0].write_bytes(entries[1].read_bytes())
+    entries[1].write_bytes(swapped)
+    for index, path in enumerate([*entries[2:], *sets]):
+        kinds[index % len(kinds)](path)
+    other = checkout(project, tmp_path / "other")
+    other.run("build")
+    assert outputs(other.root) == whole
+    assert cache.info(cache.Store(project.cache)).damaged >= 2
+    third = checkout(project, tmp_path / "third")
+    assert not {name for name in made(third.run("build", "--json")) if name.endswith((".o", ".so", ".a"))}
+
+
+def test_many_folders_with_one_cold_cache_end_equal_with_one_entry_a_key(
+    project: Project, tmp_path: Path
+) -> None:
+    folders = [checkout(project, tmp_path / f"copy {index}") for index in range(3)]
+    running = [start(folder, "build") for folder in folders]
+    assert [process.wait() for process in running] == [0] * 3
+    assert len({json.dumps(sorted(map(hash, outputs(folder.root).values()))) for folder in folders}) == 1
+    alone = checkout(project, tmp_path / "alone")
+    before = cache.info(cache.Store(project.cache)).entries
+    alone.run("build")
+    assert cache.info(cache.Store(project.cache)).entries == before
+
+
+def test_builds_go_on_while_the_cache_is_emptied(project: Project, tmp_path: Path) -> None:
+    folders = [checkout(project, tmp_path / f"copy {index}") for index in range(3)]
+    running = [start(folder, "build") for folder in folders]
+    store = cache.Store(project.cache)
+    while any(process.poll() is None for process in running):
+        cache.gc(store, 0)
+        time.sleep(0.01)
+    assert [process.wait() for process in running] == [0] * 3
+    assert len({json.dumps(sorted(map(hash, outputs(folder.root).values()))) for folder in folders}) == 1
+
+
+# --- clocks and edits -----------------------------------------------------------------------------
+
+
+def test_file_dated_ahead_is_said_once_and_only_what_reads_it_is_made_again(numbered: Project) -> None:
+    numbered.run("build")
+    ahead = 4_070_908_800 * 1_000_000_000  # 2099
+    os.utime(numbered.root / HEADER, ns=(ahead, ahead))
+    assert numbered.run("build").stderr.count("clock skew") == 1
+    assert numbered.run("build").stderr.count("clock skew") == 1, "not only the first time"
+    done = numbered.run("build", "--json")
+    assert done.stderr.count("clock skew") == 1 and "kernels/include/two.h is dated" in done.stderr
+    assert {name for name in made(done) if name.endswith(".o")} == {"dot_f32__isa_avx2_u4.o"}
+
+
+def test_files_dated_1970_are_nothing_special(numbered: Project) -> None:
+    for path in [*numbered.root.rglob("*.j2"), *numbered.root.rglob("*.h"), numbered.root / "tune.toml"]:
+        os.utime(path, ns=(0, 0))
+    done = numbered.run("build")
+    assert "clock skew" not in done.stderr
+    assert made(numbered.run("build", "--json")) == set()
+
+
+def test_edit_under_an_unchanged_time_is_seen(numbered: Project) -> None:
+    then = time.time_ns() - 10**12
+    for number in (11, 12, 11):
+        says_number(numbered, number, mtime_ns=then)
+        numbered.run("build")
+        assert number_in(numbered) == number
+
+
+def test_edit_during_a_build_is_seen_by_the_next_one(numbered: Project) -> None:
+    compiler = wrapper(numbered, 'case "$*" in *" -c "*isa_avx2_u4*) sleep 1;; esac; exec gcc "$@"')
+    running = start(numbered, "build", CC=compiler)
+    time.sleep(1.2)
+    template = numbered.root / "kernels/templates/dot_f32/kernel.c.j2"
+    template.write_text(template.read_text().replace("_number[] = TWO", '_number[] = "77_NUMBER"'))
+    assert running.wait() == 0
+    numbered.run("build", CC=compiler)
+    assert number_in(numbered) == 77
+
+
+# --- compilers ------------------------------------------------------------------------------------
+
+
+def wrapper(project: Project, body: str) -> str:
+    """A compiler that is a script."""
+    path = project.root.parent / "fake-cc"
+    path.write_text(f"#!/bin/sh\n{body}\n")
+    path.chmod(0o755)
+    return str(path)
+
+
+def test_object_of_a_header_that_changed_meanwhile_has_no_key(numbered: Project, tmp_path: Path) -> None:
+    header = numbered.root / HEADER
+    compiler = wrapper(
+        numbered,
+        f"""case "$*" in *" -c "*isa_avx2_u4*) if [ ! -e '{tmp_path}/done' ]; then
+        touch '{tmp_path}/done'; cp '{header}' '{tmp_path}/kept'
+        echo '#define TWO "66_NUMBER"' > '{header}'; gcc "$@"; code=$?; cp '{tmp_path}/kept' '{header}'; exit $code
+        fi;; esac; exec gcc "$@\"""",
+    )
+    numbered.run("build", CC=compiler)
+    assert number_in(numbered) == 66, "the compiler saw the other text"
+    numbered.run("build", CC=compiler)
+    assert number_in(numbered) == 10
+    other = checkout(numbered, tmp_path / "other")
+    other.run("build", CC=compiler)
+    assert number_in(other) == 10
+
+
+def test_compiler_that_crashes_or_prints_without_end_fails_its_rows_alone(project: Project) -> None:
+    compiler = wrapper(
+        project,
+        """case "$*" in
+        *" -c "*isa_base_u1*) kill -SEGV $$;;
+        *" -c "*isa_base_u2*) head -c 5000000 /dev/zero | tr '\\0' x >&2; exit 1;;
+        *" -c "*isa_base_u4*) yes 'a word of warning' | head -c 5000000 >&2; exit 1;;
+        esac; exec gcc "$@\"""",
+    )
+    done = project.run("build", "--mode", "tune", "--json", CC=compiler)
+    assert len(done.stderr) < 400_000
+    assert "... truncated" in done.stderr
+    rejected = {line.split()[-1] for line in done.stderr.splitlines() if line.startswith("rejected at")}
+    assert rejected == {"isa_base_u1", "isa_base_u2", "isa_base_u4"}
+
+
+def test_compiler_that_hangs_is_killed_and_named(project: Project, tmp_path: Path) -> None:
+    compiler = wrapper(
+        project,
+        f'case "$*" in *" -c "*isa_avx2_u4*) echo $$ > "{tmp_path}/pid"; sleep 300;; esac; exec gcc "$@"',
+    )
+    done = project.run("build", code=1, CC=compiler, TUNEBUILD_COMPILE_TIMEOUT="2")
+    assert "did not end in 2 s and was killed" in done.stderr
+    assert "isa_avx2_u4.o" in done.stderr
+    stat = Path(f"/proc/{(tmp_path / 'pid').read_text().strip()}/stat")
+    assert not stat.exists() or stat.read_text().split()[-50] == "Z"
+
+
+def test_compile_timeout_that_is_no_number_is_an_error(project: Project) -> None:
+    done = project.run("build", code=2, TUNEBUILD_COMPILE_TIMEOUT="soon")
+    assert "TUNEBUILD_COMPILE_TIMEOUT=soon" in done.stderr
+
+
+def test_compiler_replaced_during_a_build_leaves_nothing_in_the_cache(project: Project) -> None:
+    compiler = Path(wrapper(project, 'exec gcc "$@"'))
+    body = f"""#!/bin/sh
+case "$*" in *" -c "*isa_avx2_u4*) mv '{compiler}.new' '{compiler}' 2> /dev/null;; esac; exec gcc "$@"
+"""
+    compiler.with_name("fake-cc.new").write_text('#!/bin/sh\nexec gcc -O0 "$@"\n')
+    compiler.with_name("fake-cc.new").chmod(0o755)
+    compiler.write_text(body)
+    done = project.run("build", CC=str(compiler))
+    assert "a compiler was replaced" in done.stderr
+    assert cache.info(cache.Store(project.cache)).entries == 0
+
+
+def test_compiler_that_disappears_fails_the_build_and_its_return_heals_it(project: Project) -> None:
+    compiler = Path(wrapper(project, ""))
+    compiler.write_text(
+        f"""#!/bin/sh
+case "$*" in *" -c "*) mv '{compiler}' '{compiler}.gone'; exit 1;; esac; exec gcc "$@"
+"""
+    )
+    done = project.run("build", "--mode", "tune", code=2, CC=str(compiler))
+    assert "Traceback" not in done.stderr
+    done = project.run("build", code=2, CC=str(compiler))
+    assert "is not on this machine" in done.stderr
+    wrapper(project, 'exec gcc "$@"')
+    project.run("build", CC=str(compiler))
+    status = json.loads(project.run("status", "--json", CC=str(compiler)).stdout.splitlines()[-1])
+    assert [row["suffix"] for row in status["families"]] == ["isa_avx2_u4"], "no row was held to be broken"
