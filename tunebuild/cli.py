@@ -27,9 +27,10 @@ def _guarded(words: list[str]) -> int:
 
     from tunebuild.errors import TunebuildError
 
-    signal.signal(signal.SIGTERM, _terminated)
-    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # under nohup it stays ignored
-        signal.signal(signal.SIGHUP, _terminated)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:  # under nohup it stays ignored
+            signal.signal(number, _ended)
+    signal.signal(signal.SIGALRM, _ended_still)
     try:
         from tunebuild import commands
 
@@ -39,14 +40,11 @@ def _guarded(words: list[str]) -> int:
     except TunebuildError as error:
         print(f"tunebuild: {error}", file=sys.stderr)
         return error.exit_code
-    except KeyboardInterrupt:
-        print("tunebuild: interrupted; nothing more was written", file=sys.stderr)
-        return 128 + signal.SIGINT
-    except _Terminated as ended:
-        print(
-            f"tunebuild: ended by {signal.Signals(ended.number).name}; nothing more was written",
-            file=sys.stderr,
-        )
+    except _Ended as ended:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        name = signal.Signals(ended.number).name
+        word = "interrupted" if ended.number == signal.SIGINT else f"ended by {name}"
+        print(f"tunebuild: {word}; nothing more was written", file=sys.stderr)
         return 128 + ended.number
     except BrokenPipeError:
         # The reader went away (`| head`): no words, and no second complaint at interpreter exit.
@@ -54,10 +52,25 @@ def _guarded(words: list[str]) -> int:
         return 128 + signal.SIGPIPE
 
 
-class _Terminated(BaseException):
+class _Ended(BaseException):
     def __init__(self, number: int) -> None:
         self.number = number
 
 
-def _terminated(number: int, frame: object) -> None:
-    raise _Terminated(number)
+_asked_to_end: list[int] = []
+
+
+def _ended(number: int, frame: object) -> None:
+    """The first signal ends the command in order, the second at once."""
+    import signal
+
+    _asked_to_end.append(number)
+    signal.signal(number, signal.SIG_DFL)
+    # Raised inside a destructor or a callback an exception is dropped, so it is raised until it is heard.
+    signal.setitimer(signal.ITIMER_REAL, 0.3, 0.3)
+    raise _Ended(number)
+
+
+def _ended_still(number: int, frame: object) -> None:
+    if _asked_to_end:
+        raise _Ended(_asked_to_end[0])
