@@ -67,7 +67,7 @@ def _ended(number: int, frame: object) -> None:
     _asked_to_end.append(number)
     signal.signal(number, signal.SIG_DFL)
     # Raised inside a destructor or a callback an exception is dropped, so it is raised until it is heard.
-    signal.setitimer(signal.ITIMER_REAL, 0.3, 0.3)
+    signal.setitimer(signal.ITIMER_REAL, 1.0, 1.0)
     raise _Ended(number)
 
 
