@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import copy
+import os
 import random
 import subprocess
 import sys
@@ -129,7 +130,7 @@ def chosen(count: int, seed: int = 1) -> list[Mutant]:
 
 
 def killed_by(mutant: Mutant) -> str:
-    """The first check that fails on the mutant; "" if it survives."""
+    """The first check (for the statistics: or unit test) that fails on the mutant; "" if it survives."""
     with tempfile.TemporaryDirectory() as folder:
         package = Path(folder) / "tunebuild"
         package.mkdir()
@@ -145,4 +146,19 @@ def killed_by(mutant: Mutant) -> str:
             done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
         except subprocess.TimeoutExpired:
             return "runs for ever"
-    return done.stdout.strip() if done.returncode == 0 else "does not even run"
+        if done.returncode:
+            return "does not even run"
+        if done.stdout.strip() or mutant.module != "stats":
+            return done.stdout.strip()
+        tests = [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-qx",
+            "-p",
+            "no:cacheprovider",
+            ROOT / "tests/unit/test_stats.py",
+        ]
+        env = os.environ | {"PYTHONPATH": folder}
+        tested = subprocess.run(tests, capture_output=True, timeout=120, env=env, cwd=folder)
+    return "test_stats.py" if tested.returncode else ""
