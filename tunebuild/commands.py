@@ -304,7 +304,13 @@ def _test(options: argparse.Namespace) -> int:
     from tunebuild import flows, testreport
 
     reports = flows.test(
-        options.root, options.families, row=options.row, case=options.case, target=options.toolchain, say=_say
+        options.root,
+        options.families,
+        row=options.row,
+        case=options.case,
+        target=options.toolchain,
+        sanitize=options.sanitize,
+        say=_say,
     )
     _answer(options, testreport.document(reports), testreport.text(reports))
     return 1 if any(report.rejected or report.broken for report in reports) else 0

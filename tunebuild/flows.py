@@ -376,19 +376,27 @@ def open_worker(generated: Generated, core: int = -1) -> worker.Worker:
             fix='install its emulator and name it, such as run = "qemu-aarch64"',
         )
     return worker.Worker(
-        generated.root / graph.WORKER,
-        generated.root / graph.tune_binary(generated.plan),
+        generated.root / graph.moved(graph.WORKER, generated.graph.folder),
+        generated.root / graph.moved(graph.tune_binary(generated.plan), generated.graph.folder),
         emulator=compiler.run,
         core=core,
     )
 
 
 def test(
-    root: Path, families: Iterable[str], *, row: str = "", case: str = "", target: str = "", say: Say
+    root: Path,
+    families: Iterable[str],
+    *,
+    row: str = "",
+    case: str = "",
+    target: str = "",
+    sanitize: bool = False,
+    say: Say,
 ) -> tuple[judge.FamilyReport, ...]:
-    """Gate rows against their reference bodies; every row gets a word."""
-    built = build_tune(root, say=say, target=target)
-    generated = built.generated
+    """Gate rows against their reference bodies; every row gets a word. ``sanitize``: under ASan and UBSan."""
+    generated = build_tune(root, say=say, target=target).generated
+    if sanitize:
+        generated = _sanitized(generated, say=say)
     wanted = tuple(families)
     for name in wanted:
         if all(each.family.name != name for each in generated.plan.families):
@@ -402,10 +410,37 @@ def test(
                 raise UsageError(f"{planned.family.name} has no row {row}")
             cases = [calls.parse_case(case)] if case else None
             report = judge.judge(generated, planned, running, only=row, cases=cases)
-            reports.append(report)
-            if not row and not case and not target:
+            reports.append(_replayed_so(report) if sanitize else report)
+            if not row and not case and not target and not sanitize:
                 gates.remember(generated, [(report.family, suffix) for suffix in report.passed])
     return tuple(reports)
+
+
+def _replayed_so(report: judge.FamilyReport) -> judge.FamilyReport:
+    """The same report with replays that ask for the sanitizers."""
+
+    def so(row: judge.RowReport) -> judge.RowReport:
+        if row.rejected is None or not row.rejected.replay.startswith("tunebuild test"):
+            return row
+        return replace(row, rejected=replace(row.rejected, replay=f"{row.rejected.replay} --sanitize"))
+
+    return replace(report, rows=tuple(map(so, report.rows)))
+
+
+def _sanitized(generated: Generated, *, say: Say) -> Generated:
+    """The tune binary and the worker once more, in a folder of their own, under ASan and UBSan."""
+    compiler = generated.tools.default(generated.manifest.project.name)
+    if compiler.kind == "zig" or not toolchain.links(compiler, graph.SANITIZE_FLAGS):
+        raise UsageError(
+            f"{shlex.join(compiler.argv)} cannot link with {graph.SANITIZE_FLAGS[0]}",
+            where="tunebuild test --sanitize",
+            fix="install the sanitizers' libraries (libasan and libubsan), or set CC to gcc or clang",
+        )
+    sanitized = replace(generated, graph=graph.sanitized(generated.graph))
+    with emit.locked(generated.root / BUILD_LOCK, wait_message="another build runs here, waiting"):
+        generate.emit_all(sanitized)
+        front.must(front.run(sanitized, ("tune",), say=say), "the build under sanitizers")
+    return sanitized
 
 
 # --- the archive ----------------------------------------------------------------------------------

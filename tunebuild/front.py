@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import sys
 import time
@@ -23,8 +24,9 @@ from tunebuild.ninjarun import Failure as Failure
 from tunebuild.ninjarun import ninja_path as ninja_path
 from tunebuild.record import BINARY_STAMP
 
-STATE = "build/state.json"
+STATE = "state.json"  # in the graph's folder
 NINJA_LOCK = "build/ninja"
+_PRECOMPILED = r"build/(sanitize/)?pch/"
 LINKED = ("link", "archive")
 SKEW_NS = 2_000_000_000  # a file's date may be this far ahead: coarse clocks, folders on other machines
 
@@ -161,7 +163,8 @@ def run(
     """Build ``targets``. A failing edge is a `Failure`, not an exception. The caller holds the build lock."""
     root = generated.root
     edges = reachable(generated.graph, targets)
-    state = _read_state(root)
+    state_path = root / generated.graph.folder / STATE
+    state = _read_state(state_path)
     wanted = keyed(generated, edges)
     sources = {path for one in wanted.values() for path in one.sources}
     as_read = {path: _signature(path) for path in sources}
@@ -176,8 +179,8 @@ def run(
     hits = _lay_hits(store, stale, hits_folder, root)
     environ = _environ(generated, hits_folder if hits else None)
     before = {edge.output: _stat(root / edge.output) for edge in edges}
-    _forget_outputs(root, stale, state)
-    command = [ninja_path(), "-f", "build/build.ninja", "-d", "keepdepfile"]
+    _forget_outputs(root, stale, state, state_path)
+    command = [ninja_path(), "-f", f"{generated.graph.folder}/build.ninja", "-d", "keepdepfile"]
     command += ["-d", "explain"] * explain + ["-k", "0"] * keep_going + list(targets)
     # Ninja and its tools hold this lock too: should we be killed, the next build waits for what still runs.
     with emit.locked(
@@ -188,15 +191,16 @@ def run(
     changed = [edge.output for edge in edges if _stat(root / edge.output) not in (None, before[edge.output])]
     edited = {path for path in sources if _signature(path) != as_read[path]}
     notes = _record(generated, stale, state, hits, edited, failed=code != 0)
-    emit.write_if_changed(root / STATE, json.dumps({"version": 1, "keys": state}, sort_keys=True))
+    _write_state(state_path, state)
     made = tuple(output for output in changed if output not in hits)
-    if any("__" in output and output.endswith(".o") for output in made):
+    raced = generated.graph.folder == graph.BUILD
+    if raced and any("__" in output and output.endswith(".o") for output in made):
         (root / BINARY_STAMP).touch()
     cache.gc_if_due(store)
     return Ran(code, made, tuple(hits), failures, notes)
 
 
-def _forget_outputs(root: Path, stale: Mapping[str, Keyed], state: dict[str, str]) -> None:
+def _forget_outputs(root: Path, stale: Mapping[str, Keyed], state: dict[str, str], path: Path) -> None:
     """Remove what is there under another key. Ninja goes by times, and an edit may carry an old one; what it
     would leave alone is then neither kept nor, worse, published under the new key."""
     gone = False
@@ -204,7 +208,7 @@ def _forget_outputs(root: Path, stale: Mapping[str, Keyed], state: dict[str, str
         gone = state.pop(output, None) is not None or gone
         (root / output).unlink(missing_ok=True)
     if gone:  # should this build be killed, the next one must not trust the old keys
-        emit.write_if_changed(root / STATE, json.dumps({"version": 1, "keys": state}, sort_keys=True))
+        _write_state(path, state)
 
 
 def _record(
@@ -284,9 +288,13 @@ def _stat(path: Path) -> tuple[int, int, int] | None:
     return (found.st_mtime_ns, found.st_ino, found.st_size)
 
 
-def _read_state(root: Path) -> dict[str, str]:
+def _write_state(path: Path, state: Mapping[str, str]) -> None:
+    emit.write_if_changed(path, json.dumps({"version": 1, "keys": state}, sort_keys=True))
+
+
+def _read_state(path: Path) -> dict[str, str]:
     try:
-        found = json.loads((root / STATE).read_text())
+        found = json.loads(path.read_text())
         return dict(found["keys"]) if found.get("version") == 1 else {}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return {}
@@ -323,7 +331,7 @@ def _publish(store: cache.Store, one: Keyed, root: Path) -> str:
             read = tuple(
                 name
                 for name in keys.depfile(text.decode(errors="surrogateescape"))
-                if os.path.normpath(name) not in known and not name.startswith("build/pch/")
+                if os.path.normpath(name) not in known and not re.match(_PRECOMPILED, name)
             )
     except OSError as error:
         return f"{one.edge.output} was not cached: {error.strerror}"

@@ -549,8 +549,11 @@ def emit_all(generated: Generated) -> tuple[str, ...]:
     root = generated.root
     changed = [path for path, text in generated.files.items() if emit.write_if_changed(root / path, text)]
     _remove_orphans(root, generated.files)
-    text = _ninja_text(generated)
-    emit.write_if_changed(root / "build/local.ninja", _local_text(generated))
+    text, folder = _ninja_text(generated), root / generated.graph.folder
+    emit.write_if_changed(folder / "local.ninja", _local_text(generated))
+    if generated.graph.folder != graph.BUILD:  # a graph that only we run
+        emit.write_if_changed(folder / "build.ninja", text)
+        return tuple(changed)
     # Where an executable's guard finds the tool: one word a line.
     emit.write_if_changed(root / artifact.TOOL, "\n".join((sys.executable, "-m", "tunebuild", "")))
     if emit.write_if_changed(root / "build/build.ninja", text):
@@ -598,7 +601,7 @@ def _local_text(generated: Generated) -> str:
     lines.append(f"link = {graph.escape_words((*default.argv, *default.flags))}")
     lines.append(f"ar = {graph.escape_words(default.archiver)}")
     lines.append(f"tunebuild = {graph.escape_words((sys.executable, '-m', 'tunebuild'))}")
-    lines.append(_worker_text(generated.graph.by_output()[graph.WORKER]))
+    lines.append(_worker_text(generated.graph.by_output()[graph.moved(graph.WORKER, generated.graph.folder)]))
     return "\n".join(lines) + "\n"
 
 

@@ -11,7 +11,7 @@ import functools
 import hashlib
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tunebuild import codegen
@@ -52,9 +52,12 @@ class Edge:
 
 @dataclass(frozen=True, slots=True)
 class Graph:
+    """``folder`` holds what it makes, its own ninja files and the state of its builds."""
+
     edges: tuple[Edge, ...]
     phony: tuple[tuple[str, tuple[str, ...]], ...]
     compilers: tuple[str, ...] = field(default=())
+    folder: str = BUILD
 
     def by_output(self) -> Mapping[str, Edge]:
         return {edge.output: edge for edge in self.edges}
@@ -330,6 +333,44 @@ def app_edges(
     return edges
 
 
+# --- the same graph under sanitizers ------------------------------------------------------------------
+
+SANITIZED = f"{BUILD}/sanitize"
+SANITIZE_FLAGS = (
+    "-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer", "-g",
+)  # fmt: skip
+
+
+def moved(path: str, folder: str) -> str:
+    """A path below build/ as the graph in ``folder`` has it; any other path stays."""
+    return f"{folder}{path.removeprefix(BUILD)}" if path.startswith(f"{BUILD}/") else path
+
+
+def sanitized(graph: Graph) -> Graph:
+    """The tune graph in a folder of its own, everything in it under ASan and UBSan."""
+    kept = {"rows", "tune"}
+
+    def move(path: str) -> str:
+        return moved(path, SANITIZED)
+
+    def flag(word: str) -> str:  # of precompiled headers
+        return f"-I{move(word[2:])}" if word.startswith("-I") else move(word)
+
+    edges = tuple(
+        replace(
+            edge,
+            output=move(edge.output),
+            inputs=tuple(map(move, edge.inputs)),
+            implicit=tuple(map(move, edge.implicit)),
+            flags=(*map(flag, edge.flags), *SANITIZE_FLAGS),
+        )
+        for edge in graph.edges
+        if edge.mode != "normal"
+    )
+    phony = tuple((name, tuple(map(move, outputs))) for name, outputs in graph.phony if name in kept)
+    return Graph(edges, phony, graph.compilers, SANITIZED)
+
+
 # --- the text ------------------------------------------------------------------------------------
 
 
@@ -374,6 +415,8 @@ def template_values(project: str, graph: Graph) -> dict[str, object]:
         edges.append((escape_path(edge.output), edge.rule, inputs, variables))
     return {
         "project": project,
+        "folder": graph.folder,
+        "regenerates": graph.folder == BUILD,
         "compilers": graph.compilers,
         "flag_sets": [(name, escape_words(flags)) for flags, name in sets.items()],
         "edges": edges,

@@ -314,6 +314,29 @@ def _try_flags(compiler: Compiler, flags: tuple[str, ...], environ: Mapping[str,
     return done.returncode == 0
 
 
+def links(compiler: Compiler, flags: Iterable[str], environ: Mapping[str, str] = os.environ) -> bool:
+    """Whether a shared library links with these flags: a compiler may take what its libraries lack."""
+    import tempfile
+
+    with tempfile.TemporaryDirectory(prefix="tunebuild-") as folder:
+        source = Path(folder) / "probe.c"
+        source.write_text("int tb_probe(int x) { return x + 1; }\n")
+        command = [
+            *compiler.argv, *compiler.flags, *flags, "-fPIC", "-shared", str(source), "-o", f"{folder}/probe.so",
+        ]  # fmt: skip
+        try:
+            done = subprocess.run(
+                command,
+                env={**environ, **dict(compiler.environ), "LC_ALL": "C"},
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=PROBE_TIMEOUT_S,
+            )
+        except (OSError, subprocess.SubprocessError):
+            return False
+    return done.returncode == 0
+
+
 # --- the memo ------------------------------------------------------------------------------------
 
 
