@@ -92,10 +92,10 @@ FEATURES: tuple[Feature, ...] = (
     _x86("amx-tile", "amx_tile", (7, 0, "edx", 24), "tile"),
     _x86("amx-int8", "amx_int8", (7, 0, "edx", 25), "tile", "amx-tile"),
     _arm("neon", "asimd", 1, 1, sysctl="AdvSIMD"),
-    _arm("dotprod", "asimddp", 1, 20, sysctl="arm.FEAT_DotProd", flag="+dotprod"),
-    _arm("i8mm", "i8mm", 2, 13, sysctl="arm.FEAT_I8MM", flag="+i8mm"),
-    _arm("bf16", "bf16", 2, 14, sysctl="arm.FEAT_BF16", flag="+bf16"),
-    _arm("fullfp16", "fphp asimdhp", 1, 9, 10, sysctl="arm.FEAT_FP16", flag="+fp16"),
+    _arm("dotprod", "asimddp", 1, 20, sysctl="arm.FEAT_DotProd", flag="+dotprod", level="armv8.2-a"),
+    _arm("i8mm", "i8mm", 2, 13, sysctl="arm.FEAT_I8MM", flag="+i8mm", level="armv8.2-a"),
+    _arm("bf16", "bf16", 2, 14, sysctl="arm.FEAT_BF16", flag="+bf16", level="armv8.2-a"),
+    _arm("fullfp16", "fphp asimdhp", 1, 9, 10, sysctl="arm.FEAT_FP16", flag="+fp16", level="armv8.2-a"),
     _arm("sve", "sve", 1, 22, flag="+sve"),
     _arm("lse", "atomics", 1, 8, sysctl="arm.FEAT_LSE", flag="+lse"),
     # The names above are the first table ever recorded: see FIRST_TABLE.
@@ -205,8 +205,9 @@ def compiler_flag(name: str) -> str:
 
 
 def compiler_flags(names: Iterable[str]) -> tuple[str, ...]:
-    """The flags of several features. Arm takes one `-march` for all: armv8-a and exactly these extensions,
-    since armv8.2-a would let the compiler use atomics and rdm instructions that nobody required."""
+    """The flags of several features. Arm takes one `-march` for all: the lowest architecture level that may
+    have every extension, since the assembler takes `sdot` from armv8.2-a on only, and a CPU that has an
+    extension of that level has the level's own instructions too."""
     wanted = [BY_NAME[name] for name in dict.fromkeys(names)]
     flags = [feature.flag for feature in wanted if feature.arch == X86]
     arm = [feature for feature in wanted if feature.arch == ARM]

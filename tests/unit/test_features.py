@@ -93,8 +93,8 @@ def test_feature_can_be_probed_and_its_bases_exist(feature: f.Feature) -> None:
         assert feature.state in ("zmm", "tile")
 
 
-def test_arm_flags_become_one_march_with_exactly_the_extensions() -> None:
-    assert f.compiler_flags(("neon", "dotprod", "i8mm")) == ("-march=armv8-a+dotprod+i8mm",)
+def test_arm_flags_become_one_march_of_the_lowest_level() -> None:
+    assert f.compiler_flags(("neon", "dotprod", "i8mm")) == ("-march=armv8.2-a+dotprod+i8mm",)
     assert f.compiler_flag("neon") == ""
     assert f.compiler_flags(("avx2", "fma", "avx2")) == ("-mavx2", "-mfma")
 
