@@ -51,7 +51,7 @@ class Measure:
     pool_rows: int = _constant(24, "rows that share one micro-round at most, beside the fallback", low=1)
     williams_rows: int = _constant(4, "up to this many rows orders come from a Williams square", low=0)
     placements: int = _constant(8, "buffer placements that micro-rounds walk through", low=1)
-    budget_doses: float = _constant(36.0, "doses that any race may spend", low=1)
+    budget_doses: float = _constant(40.0, "doses that any race may spend", low=1)
     budget_doses_per_row: float = _constant(1.0, "doses added to the budget for every row", low=0)
 
     # The estimate.
@@ -79,6 +79,9 @@ class Measure:
         0.5, "the part of the budget after which ties are left as they are", low=0, high=1
     )
     late_z: float = _constant(0.0, "the same, once the budget or the rounds are spent", low=0)
+    faster_z: float = _constant(
+        2.5, "standard errors by which a winner, if in doubt, is faster at all", low=0
+    )
     keep_z: float = _constant(0.0, "the same for an incumbent, which must clear the bar as well", low=0)
     unseat_z: float = _constant(1.5, "late_z where the incumbent is the fallback", low=0)
 
@@ -88,9 +91,6 @@ class Measure:
     validate_step_pairs: int = _constant(4, "pairs between looks", low=1)
     validate_max_pairs: int = _constant(48, "pairs after which the median decides", low=6)
     validate_alpha: float = _constant(0.02, "one-sided error of a single look", low=1e-9, high=0.5)
-    faster_alpha: float = _constant(
-        0.005, "one-sided error of being faster at all, asked of undecided pairs", low=1e-9, high=0.5
-    )
 
     # A ratio that has two values is no winner.
     split_gap_pct: float = _constant(2.0, "two modes of a ratio this far apart are two states", low=0)

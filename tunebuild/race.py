@@ -267,7 +267,7 @@ def clearing(track: Track, standing: Standing, bar: float) -> list[int]:
         for row in sorted(track.live - {standing.control})
         if row in standing.gains
         and standing.gains[row] - _late_z(track, row) * standing.error(row, standing.control) > bar
-        and standing.gains[row] > track.measure.seat_z * standing.error(row, standing.control)
+        and standing.gains[row] > track.measure.faster_z * standing.error(row, standing.control)
         and _loses_on(track.heat, standing, row, bar, 0.0) is None
     ]
 

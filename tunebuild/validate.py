@@ -16,7 +16,7 @@ from tunebuild.heat import Bar, Heat, Outcome, Step
 from tunebuild.measure import Measure
 from tunebuild.model import Disturbed, Measured, MicroRound, Slice
 from tunebuild.race import demoted, to_log, to_pct
-from tunebuild.stats import median, pseudo_median, sign_interval, sign_limit, two_modes
+from tunebuild.stats import median, pseudo_median, robust_spread, sign_interval, sign_limit, two_modes
 from tunebuild.windows import Track, log_times, size_up
 
 
@@ -174,9 +174,9 @@ def _why_demote(
         return f"only {over} of {len(pairs)} pairs clear the bar"
     if over < limit and pseudo_median(pairs) <= bar:
         return f"the median of {len(pairs)} pairs does not clear the bar"
-    faster = sum(pair > 0 for pair in pairs)
-    if over < limit and faster < sign_limit(len(pairs), measure.faster_alpha):
-        return f"only {faster} of {len(pairs)} pairs are faster than the fallback at all"
+    error = robust_spread(pairs) / math.sqrt(len(pairs))
+    if over < limit and pseudo_median(pairs) <= measure.faster_z * error:
+        return f"{len(pairs)} pairs are too loud to say that it is faster at all"
     for (name, _), series in zip(outcome.heat.workloads, lost, strict=True):
         if median(series) > bar:
             return f"loses on workload {name}"
