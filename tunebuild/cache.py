@@ -257,26 +257,46 @@ def _write_whole(path: Path, data: bytes) -> None:
 
 _digests: dict[Path, tuple[Signature, str]] = {}  # one process: a header is read once, then only stat'ed
 _sets: dict[tuple[str, Path], bool] = {}
+_named: dict[tuple[Path, Path, tuple[str, ...]], tuple[list[Signature | None], str]] = {}
 _written: set[Path] = set()  # sets that this process wrote or found whole
 
 
 def file_digest(path: Path) -> str:
     """Digest of a file's bytes, "" where it cannot be read; remembered for as long as its stat holds."""
+    signature = _signature(os.fspath(path))
+    if signature is None:
+        return ""
+    known = _digests.get(path)
+    if known is not None and known[0] == signature:
+        return known[1]
     try:
-        now = path.stat()
-        signature = (now.st_size, now.st_mtime_ns, now.st_ctime_ns, now.st_ino)
-        known = _digests.get(path)
-        if known is not None and known[0] == signature:
-            return known[1]
         found = keys.digest(path.read_bytes())
     except OSError:
         return ""
-    if time.time_ns() - max(now.st_mtime_ns, now.st_ctime_ns) > RACY_NS:
+    if time.time_ns() - max(signature[1], signature[2]) > RACY_NS:
         _digests[path] = (signature, found)
     return found
 
 
+def _signature(path: str) -> Signature | None:
+    try:
+        now = os.stat(path)
+    except OSError:
+        return None
+    return (now.st_size, now.st_mtime_ns, now.st_ctime_ns, now.st_ino)
+
+
 def _publish_set(root: Path, read: Iterable[str], project: Path) -> str:
+    """The name of the set of these files, stored. Most compiles of a build read the same."""
+    asked = (root, project, tuple(read))
+    stats = [_signature(os.path.join(project, name)) for name in asked[2]]
+    known = _named.get(asked)
+    if known is None or known[0] != stats or None in stats:
+        known = _named[asked] = (stats, _store_set(root, asked[2], project))
+    return known[1]
+
+
+def _store_set(root: Path, read: tuple[str, ...], project: Path) -> str:
     relative = sorted({_relative(name, project) for name in read})
     if not relative:
         return ""

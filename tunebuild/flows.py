@@ -125,24 +125,26 @@ def build_tune(root: Path, *, say: Say, target: str = "") -> Built:
 def _build_tune(root: Path, *, say: Say, explain: bool = False, target: str = "") -> Built:
     generated = generate.generate(root, target=target, mode="tune")
     generate.emit_all(generated)
-    rows = front.run(generated, ("rows",), keep_going=True, explain=explain, say=say)
+    # A row that fails keeps the binary from being linked, unless it was known to and is left out.
+    rows = front.run(generated, ("rows", "tune"), keep_going=True, explain=explain, say=say)
     known = generate.read_broken(generated.root)
     broken = _broken(generated, rows.failures)
+    others = tuple(failure for failure in rows.failures if _symbol(failure) not in broken)
+    if others:
+        front.must(replace(rows, failures=others), "the tune build")
+    ran = [rows]
     if {name: entry["digest"] for name, entry in broken.items()} != {
         name: entry.get("digest") for name, entry in known.items()
     }:
         emit.write_if_changed(generated.root / generate.BROKEN, json.dumps(broken, sort_keys=True, indent=1))
         generated = generate.generate(root, target=target, mode="tune")
         generate.emit_all(generated)
-    others = tuple(failure for failure in rows.failures if _symbol(failure) not in broken)
-    if others:
-        front.must(replace(rows, failures=others), "the tune build")
-    linked = front.must(front.run(generated, ("tune",), explain=explain, say=say), "the tune build")
+        ran.append(front.must(front.run(generated, ("tune",), explain=explain, say=say), "the tune build"))
     rejected = tuple(
         Rejected(name.partition("__")[2], "compile", entry["why"], f"tunebuild explain {name}")
         for name, entry in broken.items()
     )
-    return Built(generated, (rows, linked), rejected)
+    return Built(generated, tuple(ran), rejected)
 
 
 def _symbol(failure: Failure) -> str:

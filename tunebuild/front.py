@@ -72,6 +72,7 @@ def reachable(made: graph.Graph, targets: Iterable[str]) -> tuple[graph.Edge, ..
 def keyed(generated: Generated, edges: Iterable[graph.Edge]) -> dict[str, Keyed]:
     """The key of every edge, by output. Links are keyed by the keys of what they link."""
     root = generated.root
+    precompiled = root / "generated/include" / graph.PCH_NAME
     tools = {name: generated.tools.compilers[key] for key, name in generated.tools.names.items()}
     default = generated.tools.default(generated.manifest.project.name)
     environ = keys.environment(os.environ)
@@ -79,6 +80,10 @@ def keyed(generated: Generated, edges: Iterable[graph.Edge]) -> dict[str, Keyed]
     texts: dict[Path, str | None] = {}
     digests: dict[Path, str] = {}
     found: dict[str, Keyed] = {}
+    relative: dict[tuple[str, tuple[str, ...]], tuple[str, ...]] = {}  # flags of each set, by compiler
+    names: dict[
+        tuple[Path, ...], tuple[tuple[str, str], ...]
+    ] = {}  # and what rows that include the same share
 
     def read(path: Path) -> str | None:
         if path not in texts:
@@ -105,15 +110,18 @@ def keyed(generated: Generated, edges: Iterable[graph.Edge]) -> dict[str, Keyed]
         if folders not in scans:
             scans[folders] = keys.header_scanner([root / folder for folder in folders], read)
         headers = scans[folders](text, source.parent)
-        precompiled = root / "generated/include" / graph.PCH_NAME
         if edge.implicit:
             headers = (*headers, precompiled)
+        if (flags := (edge.compiler, edge.flags)) not in relative:
+            relative[flags] = keys.relative_flags((*compiler.flags, *edge.flags), root)
+        if headers not in names:
+            names[headers] = tuple((os.path.relpath(header, root), digest(header)) for header in headers)
         inputs = keys.Inputs(
             kind="pch" if edge.rule.startswith("pch_") else "object",
             compiler=compiler.identity,
-            flags=keys.relative_flags((*compiler.flags, *edge.flags), root),
+            flags=relative[flags],
             source=digest(source),
-            headers=tuple((os.path.relpath(header, root), digest(header)) for header in headers),
+            headers=names[headers],
             environ=environ,
             # The depfile that is kept beside the object names both.
             salt=f"{edge.inputs[0]} {edge.output}",
@@ -327,11 +335,14 @@ def _publish(store: cache.Store, one: Keyed, root: Path) -> str:
         if one.edge.rule not in (*LINKED, graph.WORKER_RULE):
             text = Path(f"{output}.d").read_bytes()
             files.append(cache.File("o.d", text))
-            known = {os.path.relpath(path, root) for path in one.sources}
+            inside = f"{root}{os.sep}"
+            known = {os.fspath(path).removeprefix(inside) for path in one.sources}
             read = tuple(
                 name
                 for name in keys.depfile(text.decode(errors="surrogateescape"))
-                if os.path.normpath(name) not in known and not re.match(_PRECOMPILED, name)
+                if name not in known
+                and os.path.normpath(name) not in known
+                and not re.match(_PRECOMPILED, name)
             )
     except OSError as error:
         return f"{one.edge.output} was not cached: {error.strerror}"

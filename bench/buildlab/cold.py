@@ -59,7 +59,7 @@ def _after_mint(root: Path, env: dict[str, str]) -> int:
     projects.tunebuild(root, "build", "--mode", "tune", env=env)
     made = generate.generate(root)
     read = made.records[made.app().name]
-    winners = {family.name: "isa_avx2_u2" for family in made.manifest.families}
+    winners = {family.name: "isa_avx2_u4" for family in made.manifest.families}
     sidecar.save(read.path, Change(kernels=winners, built=made.built), box=made.box, built_now=made.built)
     done = projects.tunebuild(root, "build", "--json", env=env)
     outputs = [Path(name).name for name in json.loads(done.stdout.splitlines()[-1])["made"]]

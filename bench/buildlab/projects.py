@@ -20,7 +20,7 @@ module = "m{module}"
 prototype = "float {name}(const float *restrict a, const float *restrict b, size_t n)"
 template = "dot.c.j2"
 reference = "dot.c"
-fallback = "isa_avx2_u4; reference"
+fallback = "isa_avx2_u2; reference"
 [family.{name}.grid.axes]
 isa = ["base", "avx2"]
 u = {units}
