@@ -165,8 +165,11 @@ def _words(manifest: Manifest, tools: Tools) -> tuple[plan.CompilerWord, plan.Fl
         if key not in answers:
             found = tools.compilers[family.project.name, name]
             assert isinstance(found, toolchain.Compiler)
-            taken = toolchain.accepts(found, flags, memo=memo)
-            answers[key] = "" if taken else f"{Path(found.argv[0]).name} rejects {shlex.join(flags)}"
+            if toolchain.accepts(found, flags, memo=memo):
+                answers[key] = ""
+            else:  # the flags to blame; all of them where each alone is taken
+                alone = [flag for flag in flags if not toolchain.accepts(found, (flag,), memo=memo)]
+                answers[key] = f"{Path(found.argv[0]).name} rejects {shlex.join(alone or flags)}"
         return answers[key]
 
     return compiler_word, flags_word
