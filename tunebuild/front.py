@@ -7,6 +7,7 @@ before the compiler: a Python launcher would cost 40 to 60 ms an edge. Plain nin
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -186,8 +187,8 @@ def run(
     hits_folder = root / "build/hits" / str(os.getpid())
     hits = _lay_hits(store, stale, hits_folder, root)
     environ = _environ(generated, hits_folder if hits else None)
-    before = {edge.output: _stat(root / edge.output) for edge in edges}
     _forget_outputs(root, stale, state, state_path)
+    before = {edge.output: _stat(root / edge.output) for edge in edges}
     command = [ninja_path(), "-f", f"{generated.graph.folder}/build.ninja", "-d", "keepdepfile"]
     command += ["-d", "explain"] * explain + ["-k", "0"] * keep_going + list(targets)
     # Ninja and its tools hold this lock too: should we be killed, the next build waits for what still runs.
@@ -198,7 +199,9 @@ def run(
     shutil.rmtree(hits_folder, ignore_errors=True)
     changed = [edge.output for edge in edges if _stat(root / edge.output) not in (None, before[edge.output])]
     edited = {path for path in sources if _signature(path) != as_read[path]}
-    notes = _record(generated, stale, state, hits, edited, failed=code != 0)
+    failed = {failure.output for failure in failures}
+    fresh = {output: stale[output] for output in changed if output in stale and output not in failed}
+    notes = _record(generated, fresh, state, hits, edited, failed=bool(code))
     _write_state(state_path, state)
     made = tuple(output for output in changed if output not in hits)
     raced = generated.graph.folder == graph.BUILD
@@ -210,24 +213,31 @@ def run(
 
 def _forget_outputs(root: Path, stale: Mapping[str, Keyed], state: dict[str, str], path: Path) -> None:
     """Remove what is there under another key. Ninja goes by times, and an edit may carry an old one; what it
-    would leave alone is then neither kept nor, worse, published under the new key."""
+    would leave alone is then neither kept nor, worse, published under the new key.
+
+    What people use stays until there is a new one: it is only dated back.
+    """
     gone = False
-    for output in stale:
+    for output, one in stale.items():
         gone = state.pop(output, None) is not None or gone
-        (root / output).unlink(missing_ok=True)
+        with contextlib.suppress(FileNotFoundError):
+            if one.edge.rule in (*LINKED, graph.WORKER_RULE):
+                os.utime(root / output, ns=(0, 0))
+            else:
+                os.unlink(root / output)
     if gone:  # should this build be killed, the next one must not trust the old keys
         _write_state(path, state)
 
 
 def _record(
     generated: Generated,
-    stale: Mapping[str, Keyed],
+    fresh: Mapping[str, Keyed],
     state: dict[str, str],
     hits: Container[str],
     edited: Container[Path],
     failed: bool,
 ) -> tuple[str, ...]:
-    """Note the keys of what is there now, and publish what a tool made; return why something was not cached.
+    """Note the keys of what was made now, and publish what a tool made; return why something was not cached.
 
     What was made while its text or its compiler changed may be of either: it has no key. Nor is a row broken
     whose compiler went away.
@@ -236,8 +246,7 @@ def _record(
     :raises WorkFailed: when edges failed and a compiler is not what it was.
     """
     root, store = generated.root, cache.store()
-    there = {output: one for output, one in stale.items() if (root / output).exists()}
-    made = [output for output in there if output not in hits]
+    made = [output for output in fresh if output not in hits]
     if (made or failed) and _identities(
         generate.find_tools(generated.manifest, generated.tools.target)
     ) != _identities(generated.tools):
@@ -245,7 +254,7 @@ def _record(
             raise WorkFailed("a compiler was replaced while it was at work", fix="build again")
         return (f"{len(made)} outputs were not cached: a compiler was replaced while it was at work",)
     notes: dict[str, None] = {}
-    for output, one in there.items():
+    for output, one in fresh.items():
         changed = next((path for path in one.sources if path in edited), None)
         if changed is not None:
             notes[f"{changed.name} changed while it was compiled"] = None

@@ -26,7 +26,7 @@ TIMEOUT = "TUNEBUILD_COMPILE_TIMEOUT"
 TIMEOUT_S = 600.0
 TRUNCATED = "... truncated"
 
-_FAILED = re.compile(r"^FAILED: (?:\[code=\d+\] )?(\S+)")
+_FAILED = re.compile(r"^FAILED: (?:\[code=\d+\] )?(.+?) *$")
 _STEP = re.compile(r"^\[\d+/\d+\]|^ninja: ")
 
 

@@ -294,3 +294,26 @@ case "$*" in *" -c "*) mv '{compiler}' '{compiler}.gone'; exit 1;; esac; exec gc
     project.run("build", CC=str(compiler))
     status = json.loads(project.run("status", "--json", CC=str(compiler)).stdout.splitlines()[-1])
     assert [row["suffix"] for row in status["families"]] == ["isa_avx2_u4"], "no row was held to be broken"
+
+
+def test_object_that_a_crash_left_is_neither_kept_nor_cached(project: Project, tmp_path: Path) -> None:
+    compiler = wrapper(
+        project,
+        f"""case "$*" in *" -c "*isa_avx2_u4*) if [ ! -e '{tmp_path}/done' ]; then
+        touch '{tmp_path}/done'; gcc -O0 "$@"; kill -SEGV $$; fi;; esac; exec gcc "$@\"""",
+    )
+    project.run("build", code=1, CC=compiler)
+    made_again = made(project.run("build", "--json", CC=compiler))
+    assert "dot_f32__isa_avx2_u4.o" in made_again
+
+
+def test_artifact_stays_while_its_next_build_fails(project: Project) -> None:
+    project.run("build")
+    (library,) = (project.root / "build/normal").glob("*.so")
+    before = library.read_bytes()
+    project.edit("kernels/templates/dot_f32/kernel.c.j2", "float sum = 0.0f;", "float sum = no_such_name;")
+    project.run("build", code=1)
+    assert library.read_bytes() == before
+    project.edit("kernels/templates/dot_f32/kernel.c.j2", "float sum = no_such_name;", "float sum = 0.0f;")
+    project.run("build")
+    assert library.read_bytes() == before and library.stat().st_mtime > 0
