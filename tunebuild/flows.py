@@ -494,7 +494,9 @@ def exchanged(root: Path, app: str, action: str, url: str, accept: exchange.Acce
     merged = exchange.pull(url, here, demand, accept)
     if merged is None:
         raise UsageError(f"nothing at {url} fits this box and version", fix="run `tunebuild mint` instead")
-    return f"adopted {len(merged.document.kernels)} winners into {read.path.name}"
+    if not merged.taken:
+        return f"nothing to adopt: {read.path.name} holds a fresh winner of every seat that it lists"
+    return f"adopted {len(merged.taken)} winner{'s' * (len(merged.taken) != 1)} into {read.path.name}"
 
 
 def race_page(root: Path, app: str, target: Path) -> None:

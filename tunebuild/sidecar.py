@@ -12,6 +12,7 @@ import os
 import stat
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -75,6 +76,8 @@ def save(
 ) -> Merged:
     """Record ``change``: lock, read again, merge, write whole, fsync. Returns what was written.
 
+    An adoption that takes no entry writes nothing: its notes would speak for winners that are not there.
+
     ``built_now`` and ``binary_s`` are those of `verdict`: they decide whether the old file still counts.
     Records the machine's own features, never forced ones. Raises `WorkFailed` when the folder cannot be
     written, with the old file untouched.
@@ -83,7 +86,10 @@ def save(
     writer = Writer(box, written, abbreviated(binary, environ))
     with emit.locked(path, wait_message=f"waiting for {path.name}"):
         _sweep(path)
-        merged = merge(_readable(path), change, writer, built_now=built_now, binary_s=binary_s)
+        found = _readable(path)
+        merged = merge(found, change, writer, built_now=built_now, binary_s=binary_s)
+        if change.origin and not merged.taken:
+            return replace(merged, document=found if isinstance(found, Document) else Document())
         emit.write_durable(path, render(merged.document))
     return merged
 

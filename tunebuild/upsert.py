@@ -61,6 +61,7 @@ class Merged:
     reset: str = ""
     dropped: tuple[str, ...] = ()
     kept: tuple[str, ...] = ()  # keys that an adoption left to the fresher entry
+    taken: tuple[str, ...] = ()  # keys that this write recorded
 
 
 def merge(
@@ -87,7 +88,7 @@ def merge(
         built={**_without(old.built, dropped), **{key: _seat(change, writer, key) for key in keys}},
     )
     noted = replace(document, provenance=_provenance(old, document, change, writer))
-    return Merged(noted, reset, dropped, tuple(key for key in change.kernels if key in held))
+    return Merged(noted, reset, dropped, tuple(key for key in change.kernels if key in held), keys)
 
 
 def _check(change: Change) -> None:

@@ -156,7 +156,20 @@ def test_winner_measured_here_outranks_an_adopted_one(tmp_path: Path, folder: Pa
     merged = exchange.pull(str(folder), ours, DEMAND, "any")
     assert merged is not None
     assert merged.document.kernels == {"dot": "mine", "axpy": "reference"}
-    assert merged.kept == ("dot",)
+    assert (merged.kept, merged.taken) == (("dot",), ("axpy",))
+
+
+def test_pull_over_a_complete_fresh_sidecar_leaves_the_file_untouched(
+    tmp_path: Path, folder: Path, pushed: Hit
+) -> None:
+    ours = here(tmp_path)
+    own = Change(kernels={"dot": "mine", "axpy": "mine"}, built=TREE, notes={"kernels_version": 3})
+    sidecar.save(ours.path, own, box=OURS)
+    before = ours.path.read_bytes()
+    merged = exchange.pull(str(folder), ours, DEMAND, "any")
+    assert merged is not None
+    assert (merged.taken, merged.document.kernels) == ((), {"dot": "mine", "axpy": "mine"})
+    assert ours.path.read_bytes() == before
 
 
 def test_exchange_over_http_is_read_like_a_folder(tmp_path: Path, http: str, pushed: Hit) -> None:
