@@ -190,7 +190,10 @@ def _remember(generated: Generated, mode: str, frozen: bool, started_ns: int) ->
         return
     if not frozen:
         emit.write_if_changed(root / memo.STATUS, json.dumps(_said(generated)))
-    watched |= {str(root / name): memo.signature(str(root / name)) for name in memo.OURS}
+    # What was made may be deleted, edited by hand or overwritten as well.
+    outputs = (output for app in generated.manifest.apps for output in graph.app_outputs(app))
+    made = (*memo.OURS, *generated.files, *outputs)
+    watched |= {str(root / name): memo.signature(str(root / name)) for name in made}
     modes = [mode] if mode else []
     old = _old_memo(root)
     if old.get("watched") == watched and old.get("frozen") == frozen:
@@ -385,6 +388,12 @@ def open_worker(generated: Generated, core: int = -1) -> worker.Worker:
     )
 
 
+def judge_remembered(generated: Generated, report: judge.FamilyReport) -> None:
+    """Keep a report's words for `status` and `release`."""
+    rejected = [(report.family, one.suffix) for one in report.rejected]
+    gates.remember(generated, [(report.family, suffix) for suffix in report.passed], rejected)
+
+
 def test(
     root: Path,
     families: Iterable[str],
@@ -414,7 +423,7 @@ def test(
             report = judge.judge(generated, planned, running, only=row, cases=cases)
             reports.append(_replayed_so(report) if sanitize else report)
             if not row and not case and not target and not sanitize:
-                gates.remember(generated, [(report.family, suffix) for suffix in report.passed])
+                judge_remembered(generated, report)
     return tuple(reports)
 
 

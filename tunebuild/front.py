@@ -181,7 +181,7 @@ def run(
     stale = {
         output: one
         for output, one in wanted.items()
-        if state.get(output) != one.key or not (root / output).exists()
+        if state.get(output) != _noted(one, root) or not (root / output).exists()
     }
     store = cache.store()
     hits_folder = root / "build/hits" / str(os.getpid())
@@ -209,6 +209,15 @@ def run(
         (root / BINARY_STAMP).touch()
     cache.gc_if_due(store)
     return Ran(code, made, tuple(hits), failures, notes)
+
+
+def _noted(one: Keyed, root: Path) -> str:
+    """What the state holds for an output that is there under its key. What people use is known by size and
+    time as well: an artifact that something else overwrote is made again."""
+    if one.edge.rule not in LINKED:
+        return one.key
+    found = _stat(root / one.edge.output)
+    return f"{one.key} {found[2]} {found[0]}" if found else ""
 
 
 def _forget_outputs(root: Path, stale: Mapping[str, Keyed], state: dict[str, str], path: Path) -> None:
@@ -259,7 +268,7 @@ def _record(
         if changed is not None:
             notes[f"{changed.name} changed while it was compiled"] = None
             continue
-        state[output] = one.key
+        state[output] = _noted(one, root)
         if output not in hits:
             notes[_publish(store, one, root)] = None
     return tuple(sorted(note for note in notes if note not in ("", "the cache is switched off")))

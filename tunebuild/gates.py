@@ -1,32 +1,47 @@
-"""Which rows a gate on this box has seen, object by object: the word `ungated` of status, and what release
-must still gate. A row is known by the digest of its machine code, so a rebuilt equal object stays gated."""
+"""Which rows a gate on this box has seen: the word `ungated` of status, and what release
+must still gate. The evidence is a digest of the row and of all it was judged by, so a rebuilt equal object stays gated
+and an edited reference does not."""
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from tunebuild import codegen, emit, graph
+from tunebuild import codegen, emit, keys
 from tunebuild.generate import Generated
 from tunebuild.model import REFERENCE, Stamps
+from tunebuild.plan import row_flags
 from tunebuild.resolve import Cell
 
 GATED = "build/gated.json"
+REJECTED = "rejected"
 
 
-def _objects(generated: Generated, cell: Cell) -> str:
-    """The digest of everything one row runs: its own object and its companions'."""
+def _evidence(generated: Generated, cell: Cell) -> str:
+    """What a gate's word about one row depends on, as a digest: the text of the row and its companions, their
+    headers, flags and compiler, the references, oracle and fills, and how cases are made. "" for no row here."""
     planned = generated.plan.family(cell[0])
-    hashed = hashlib.sha256()
+    family = planned.family
+    row = next((row for row in planned.built if row.suffix == cell[1]), None)
+    if row is None:
+        return ""
+    tree = generated.built.get(family.seats[0].key, {})
+    parts: list[object] = [
+        generated.box.identity,
+        row_flags(family, row),
+        tree.get("headers"),
+        tree.get("compiler"),
+    ]
     for function in planned.functions:
-        path = generated.root / graph.object_path(cell[0], codegen.symbol(function.name, cell[1]))
-        try:
-            hashed.update(path.read_bytes())
-        except OSError:
-            return ""
-    return hashed.hexdigest()
+        parts.append(
+            keys.text_digest(generated.files[codegen.row_path(family.name, function.name, row.suffix)])
+        )
+        parts.append(keys.text_digest(function.reference.read_text(errors="replace")))
+        parts.append((function.args, function.check, function.prepare))
+    for path in (*family.support, *((family.oracle,) if family.oracle else ())):
+        parts.append(keys.text_digest(path.read_text(errors="replace")))
+    return keys.digest(repr(parts).encode())
 
 
 def _read(root: Path) -> dict[str, str]:
@@ -37,23 +52,21 @@ def _read(root: Path) -> dict[str, str]:
         return {}
 
 
-def remember(generated: Generated, passed: Iterable[Cell]) -> None:
-    """Record rows that passed on this box."""
+def remember(generated: Generated, passed: Iterable[Cell], rejected: Iterable[Cell] = ()) -> None:
+    """Record rows that passed on this box, and forget those that no longer do."""
     root = generated.root
     with emit.locked(root / GATED):
         known = _read(root)
-        known |= {
-            codegen.symbol(*cell): f"{generated.box.identity}|{_objects(generated, cell)}" for cell in passed
-        }
+        known |= {codegen.symbol(*cell): _evidence(generated, cell) for cell in passed}
+        for cell in rejected:
+            known[codegen.symbol(*cell)] = REJECTED
         emit.write_if_changed(root / GATED, json.dumps(known, sort_keys=True, indent=1))
 
 
 def ungated(generated: Generated, stamps: Stamps) -> frozenset[Cell]:
-    """The stamped rows that no gate on this box has seen as they would be built now."""
+    """The stamped rows that have not passed a gate on this box as they would be built and judged now."""
     known: Mapping[str, str] = _read(generated.root)
     cells = {(stamp.family, stamp.suffix) for stamp in stamps.seats if stamp.suffix != REFERENCE}
     return frozenset(
-        cell
-        for cell in cells
-        if known.get(codegen.symbol(*cell)) != f"{generated.box.identity}|{_objects(generated, cell)}"
+        cell for cell in cells if known.get(codegen.symbol(*cell), "") != (_evidence(generated, cell) or None)
     )

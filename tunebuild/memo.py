@@ -12,7 +12,7 @@ import sys
 
 MEMO = "build/memo.json"
 STATUS = "build/status.json"  # what `status` answers while the memo holds
-OURS = ("build/build.ninja", "build/local.ninja", STATUS)
+OURS = ("build/build.ninja", "build/local.ninja", "build/generate.d", STATUS)
 CLOCK_STEP_NS = 20_000_000  # a file's change time may lag the clock by a tick
 VERSION = 1
 ENVIRONMENT = (

@@ -21,7 +21,6 @@ from tunebuild import (
     drive,
     features,
     flows,
-    gates,
     host,
     judge,
     noise,
@@ -217,7 +216,7 @@ class _Session:
                 if index and index % MID_PROBE_EVERY == 0:
                     self.probe(running, f"mid{index // MID_PROBE_EVERY}")
                 report = judge.judge(self._generated, planned, running)
-                gates.remember(self._generated, [(report.family, suffix) for suffix in report.passed])
+                flows.judge_remembered(self._generated, report)
                 reports.append(report)
                 raced += self.race_family(running, planned, report, wanted)
         raced, self.validations = self.validate_all(raced)

@@ -251,3 +251,52 @@ def test_a_used_project_keeps_its_settings_and_is_built_into_ours(project: Proje
     status = json.loads(project.run("status", "--json").stdout.splitlines()[-1])
     assert [row["family"] for row in status["families"]] == ["dot_f32", "lib_dot"]
     assert not (library / "build").exists(), "a used project is only read"
+
+
+def test_an_edited_reference_takes_the_gates_word_back(project: Project) -> None:
+    def marks() -> str:
+        return project.run("status").stdout
+
+    project.run("test")
+    project.run("build")
+    assert "ungated" not in marks()
+    reference = "kernels/templates/dot_f32/reference.c"
+    project.edit(reference, "sum += a[i] * b[i];", "sum += 2 * a[i] * b[i];")
+    assert "ungated" in marks()
+    project.run("test", code=1)
+    assert "ungated" in marks()
+    project.edit(reference, "sum += 2 * a[i] * b[i];", "sum += a[i] * b[i];")
+    project.run("test")
+    assert "ungated" not in marks()
+
+
+@pytest.mark.parametrize("what", ["generated", "generated/rows", "build/build.ninja"])
+def test_deleted_generated_files_come_back(project: Project, what: str) -> None:
+    project.run("build")
+    target = project.root / what
+    shutil.rmtree(target) if target.is_dir() else target.unlink()
+    project.run("build")
+    assert dot(project) == 400.0
+
+
+def test_a_generated_file_edited_by_hand_is_generated_again(project: Project) -> None:
+    project.run("build")
+    row = "generated/rows/dot_f32/dot_f32__isa_avx2_u4.c"
+    project.edit(row, "sum += a[i] * b[i];", "sum += 100 * a[i] * b[i];")
+    project.run("build")
+    assert "100 *" not in (project.root / row).read_text()
+    assert dot(project) == 400.0
+
+
+def test_a_damaged_depfile_does_not_stop_the_next_build(project: Project) -> None:
+    project.run("build")
+    (project.root / "build/generate.d").write_text("[1]\n")
+    project.run("build")
+
+
+def test_a_damaged_artifact_is_made_again(project: Project) -> None:
+    project.run("build")
+    (library,) = (project.root / "build/normal").glob("*.so")
+    library.write_bytes(b"junk")
+    project.run("build")
+    assert dot(project) == 400.0
