@@ -128,8 +128,15 @@ def _build_tune(root: Path, *, say: Say, explain: bool = False, target: str = ""
     # A row that fails keeps the binary from being linked, unless it was known to and is left out.
     rows = front.run(generated, ("rows", "tune"), keep_going=True, explain=explain, say=say)
     known = generate.read_broken(generated.root)
-    broken = _broken(generated, rows.failures)
-    others = tuple(failure for failure in rows.failures if _symbol(failure) not in broken)
+    broken = _broken(generated, rows, known)
+    binary = graph.moved(graph.tune_binary(generated.plan), generated.graph.folder)
+    linkable = all("defines" not in entry for entry in broken.values())
+    others = tuple(
+        failure
+        for failure in rows.failures
+        # A symbol that two rows define fails the link before anything can be said of the rows.
+        if _symbol(failure) not in broken and (linkable or failure.output != binary)
+    )
     if others:
         front.must(replace(rows, failures=others), "the tune build")
     ran = [rows]
@@ -151,21 +158,28 @@ def _symbol(failure: Failure) -> str:
     return Path(failure.output).name.removesuffix(".o")
 
 
-def _broken(generated: Generated, failures: Iterable[Failure]) -> dict[str, dict[str, str]]:
-    """Of the edges that failed, the rows: their text's digest and the compiler's words."""
-    rows: dict[str, tuple[str, tuple[str, ...]]] = {}
+def _broken(
+    generated: Generated, ran: Ran, known: Mapping[str, Mapping[str, str]]
+) -> dict[str, dict[str, str]]:
+    """Rows that cannot be linked: those whose edge failed, with the compiler's words, and those whose object
+    does not define its own symbol and nothing else (``defines`` marks these). Their text's digest as well."""
+    words = {_symbol(failure): failure.words.strip() for failure in ran.failures}
+    fresh = frozenset((*ran.made, *ran.hits))
+    found: dict[str, dict[str, str]] = {}
     for planned in generated.plan.families:
         for row in planned.built:
             for function in planned.functions:
-                path = codegen.row_path(planned.family.name, function.name, row.suffix)
-                rows[codegen.symbol(function.name, row.suffix)] = (path, plan.row_flags(planned.family, row))
-    found = {}
-    for failure in failures:
-        name = _symbol(failure)
-        if name in rows:
-            path, flags = rows[name]
-            digest = generate.row_digest(generated.files[path], flags)
-            found[name] = {"digest": digest, "why": failure.words.strip()}
+                name = codegen.symbol(function.name, row.suffix)
+                text = generated.files[codegen.row_path(planned.family.name, function.name, row.suffix)]
+                digest = generate.row_digest(text, plan.row_flags(planned.family, row))
+                output = graph.moved(graph.object_path(planned.family.name, name), generated.graph.folder)
+                if name in words:
+                    found[name] = {"digest": digest, "why": words[name]}
+                elif output in fresh:
+                    if fault := judge.symbol_fault(generated.root / output, name):
+                        found[name] = {"digest": digest, "why": fault, "defines": "other"}
+                elif "defines" in known.get(name, {}) and known[name].get("digest") == digest:
+                    found[name] = dict(known[name])
     return found
 
 
@@ -288,7 +302,6 @@ def why(root: Path, app: str, name: str) -> tuple[report.Why, ...]:
         if name not in (stamp.family, stamp.key):
             continue
         family = generated.plan.family(stamp.family).family
-        changed = verdict.changes(document, stamp.key, read.built, read.binary_s)
         found.append(
             report.Why(
                 stamp=stamp,
@@ -298,7 +311,7 @@ def why(root: Path, app: str, name: str) -> tuple[report.Why, ...]:
                 bound=bounds.get(stamp.path, {}).get(stamp.family, {}),
                 inputs=tuple(read.built.get(stamp.key, {})),
                 gated=(stamp.family, stamp.suffix) not in ungated,
-                changed=changed if stamp.key in document.kernels else (),
+                changed=read.changed(stamp.key),
             )
         )
     if not found:
@@ -499,7 +512,9 @@ def exchanged(root: Path, app: str, action: str, url: str, accept: exchange.Acce
             raise UsageError(f"there is no sidecar at {read.path}", fix="run `tunebuild mint` first")
         hit = exchange.push(url, generated.manifest.project.name, read.found, generated.box, demand)
         return f"sent {hit.kernels} winners as {hit.sha[:12]}, unverified"
-    here = exchange.Here(generated.manifest.project.name, generated.box, read.path, read.built, read.binary_s)
+    here = exchange.Here(
+        generated.manifest.project.name, generated.box, read.path, read.built, read.binary_s, read.unfit
+    )
     merged = exchange.pull(url, here, demand, accept)
     if merged is None:
         raise UsageError(f"nothing at {url} fits this box and version", fix="run `tunebuild mint` instead")

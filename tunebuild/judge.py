@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from tunebuild import bench, calls, codegen, elf, features, graph
 from tunebuild.generate import Generated
@@ -117,6 +118,20 @@ def _before_the_gate(
 
 def _rejected(suffix: str, stage: Stage, why: str, replay: str) -> RowReport:
     return RowReport(suffix, "rejected", why, Rejected(suffix, stage, why, replay))
+
+
+def symbol_fault(path: Path, name: str) -> str:
+    """Why an object cannot be linked beside the other rows: it must define its own symbol and no other."""
+    try:
+        defined = elf.scan_object(path).defined
+    except (OSError, ValueError) as error:
+        return str(error)
+    if name not in defined:
+        return (
+            f"it does not define {name}: a template must define the function that `prototype` and `fn` name"
+        )
+    others = [other for other in defined if other != name and not other.startswith("__")]
+    return f"it defines {', '.join(others)} besides {name}: make that static" if others else ""
 
 
 def _object_fault(generated: Generated, planned: PlannedFamily, suffix: str) -> str:

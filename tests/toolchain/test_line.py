@@ -300,3 +300,26 @@ def test_a_damaged_artifact_is_made_again(project: Project) -> None:
     library.write_bytes(b"junk")
     project.run("build")
     assert dot(project) == 400.0
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("{{ prototype }}", "int counter;\n{{ prototype }}", "it defines counter besides"),
+        ("{{ prototype }}", "float other(const float *a, const float *b, size_t n)", "it does not define"),
+    ],
+)
+def test_a_row_with_a_wrong_symbol_is_rejected_and_other_families_are_judged(
+    project: Project, old: str, new: str, words: str
+) -> None:
+    project.run("add", "family", "dot_again")
+    project.edit("kernels/templates/dot_f32/kernel.c.j2", old, new)
+    done = json.loads(project.run("test", "--json", code=1).stdout.splitlines()[-1])
+    judged = {one["family"]: one["rows"] for one in done["families"]}
+    assert {row["word"] for row in judged["dot_again"]} == {"passed"}
+    assert {(row["word"], row["stage"]) for row in judged["dot_f32"]} == {("rejected", "compile")}
+    assert all(words in row["why"] for row in judged["dot_f32"])
+    again = json.loads(project.run("test", "--json", code=1).stdout.splitlines()[-1])
+    assert again == done
+    project.edit("kernels/templates/dot_f32/kernel.c.j2", new, old)
+    project.run("test")
