@@ -16,6 +16,9 @@ def main(arguments: list[str] | None = None) -> None:
 
         print(f"tunebuild {__version__}")
         sys.exit(0)
+    for name in ("stdout", "stderr"):  # closed by the caller: nobody listens, which is no error
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 (for the process's life)
     memo.try_build(words)
     sys.exit(_guarded(words))
 
@@ -38,18 +41,38 @@ def _guarded(words: list[str]) -> int:
         sys.stdout.flush()
         return code
     except TunebuildError as error:
-        print(f"tunebuild: {error}", file=sys.stderr)
-        return error.exit_code
+        return _stop(words, str(error), error.exit_code, where=error.where, fix=error.fix)
     except _Ended as ended:
         signal.setitimer(signal.ITIMER_REAL, 0)
         name = signal.Signals(ended.number).name
         word = "interrupted" if ended.number == signal.SIGINT else f"ended by {name}"
-        print(f"tunebuild: {word}; nothing more was written", file=sys.stderr)
-        return 128 + ended.number
+        return _stop(words, f"{word}; nothing more was written", 128 + ended.number)
     except BrokenPipeError:
-        # The reader went away (`| head`): no words, and no second complaint at interpreter exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _close_stdout()  # the reader went away (`| head`): no words
         return 128 + signal.SIGPIPE
+    except OSError as error:  # a full disk, a folder without rights: the machine's trouble, not a defect
+        what = f"{error.strerror or error}: {error.filename or 'standard output'}"
+        if error.filename is None:
+            _close_stdout()
+        return _stop(words, what, 1)
+
+
+def _stop(words: list[str], what: str, code: int, *, where: str = "", fix: str = "") -> int:
+    """Say why on standard error; with --json as the last line of standard output as well."""
+    print(f"tunebuild: {what}", file=sys.stderr)
+    if "--json" in (words[: words.index("--")] if "--" in words else words):
+        import json
+
+        try:
+            print(json.dumps({"error": what, "where": where, "fix": fix, "exit": code}), flush=True)
+        except OSError:
+            _close_stdout()
+    return code
+
+
+def _close_stdout() -> None:
+    """Let nothing be written any more, so that the interpreter's exit does not complain a second time."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 class _Ended(BaseException):

@@ -10,8 +10,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tunebuild import memo
-from tunebuild.errors import REFUSED, WORK_FAILED
+from tunebuild.errors import REFUSED, WORK_FAILED, UsageError
 
+ROOTLESS = ("init", "box", "doctor", "cache")
 EPILOG = """\
 exit codes: 0 done; 1 the work failed; 2 usage or configuration; 3 refused, nothing changed; 128 + n signals
 """
@@ -117,7 +118,12 @@ def run(words: list[str]) -> int:
     if words[:1] == ["_generate"]:  # build.ninja's own word
         return _generate()
     parser = _parser()
-    options = parser.parse_args(words)
+    try:
+        options = parser.parse_args(words)
+    except SystemExit as ended:
+        if ended.code and "--json" in words:
+            print(json.dumps({"error": "usage; see standard error", "exit": ended.code}))
+        raise
     if options.version:
         from tunebuild import __version__
 
@@ -128,6 +134,12 @@ def run(words: list[str]) -> int:
         return 2
     options.passed_on = passed_on
     options.root = Path(memo.find_root(options.folder))
+    if options.command not in ROOTLESS and not (options.root / "tune.toml").exists():
+        raise UsageError(
+            "there is no tune.toml",
+            where=str(options.root / "tune.toml"),
+            fix="run `tunebuild init`, or go to a project with -C",
+        )
     handler: Callable[[argparse.Namespace], int] = globals()[f"_{options.command}"]
     return handler(options)
 
