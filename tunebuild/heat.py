@@ -12,7 +12,15 @@ from typing import Literal, Protocol
 from tunebuild.model import Measured, MicroRound, Rejected
 
 HeldBy = Literal[
-    "margin", "incumbent", "tie", "fallback", "undecided", "state_dependent", "only", "rejected", "demoted",
+    "margin",
+    "incumbent",
+    "tie",
+    "fallback",
+    "undecided",
+    "state_dependent",
+    "only",
+    "rejected",
+    "demoted",
     "confirm",
 ]
 

@@ -13,7 +13,9 @@ from tunebuild.errors import Mistake
 from tunebuild.plan import Plan, PlannedFamily
 
 
-def mistakes(plan: Plan, files: Mapping[str, str], declined: Iterable[tuple[str, str]]) -> tuple[Mistake, ...]:
+def mistakes(
+    plan: Plan, files: Mapping[str, str], declined: Iterable[tuple[str, str]]
+) -> tuple[Mistake, ...]:
     """One mistake for each companion that two rows of one layout render differently."""
     out = frozenset(declined)
     return tuple(
