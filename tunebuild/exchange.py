@@ -28,7 +28,7 @@ from tunebuild.identity import match_key
 from tunebuild.model import Box, Scope
 from tunebuild.shared_schema import problems
 from tunebuild.upsert import EXCHANGE, Change, Merged, origin_of
-from tunebuild.verdict import Demand, parse_demand
+from tunebuild.verdict import Demand, Unfit, any_row, parse_demand
 
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem  # type: ignore[import-untyped, unused-ignore]
@@ -65,6 +65,7 @@ class Here:
     path: Path  # the sidecar
     built_now: Mapping[str, Built]
     binary_s: int | None = None
+    unfit: Unfit = any_row  # which of the donor's rows cannot serve here
 
 
 # --- reading --------------------------------------------------------------------------------------
@@ -122,10 +123,14 @@ def fetch(url: str, project: str, hit: Hit, demand: Demand) -> Document:
 def adopt(here: Here, document: Document, sha: str, demand: Demand) -> Merged:
     """Fill what the sidecar does not hold fresh with the winners of another box's document.
 
-    Only keys of this tree are taken. The tree's digests stand beside each entry, the donor's as
-    `origin_built`; `applied_box` is written only when the donor is another box than this.
+    Only keys of this tree are taken, with rows that can serve here. The tree's digests stand beside each
+    entry, the donor's as `origin_built`; `applied_box` is written only when the donor is another box.
     """
-    kernels = {key: row for key, row in document.kernels.items() if row and key in here.built_now}
+    kernels = {
+        key: row
+        for key, row in document.kernels.items()
+        if row and key in here.built_now and not here.unfit(key, row)
+    }
     notes: dict[str, Scalar] = {"origin": EXCHANGE, "exchange_sha": sha}
     if match_key(document.box) != match_key(here.box.identity):
         notes["applied_box"] = here.box.identity
@@ -136,7 +141,14 @@ def adopt(here: Here, document: Document, sha: str, demand: Demand) -> Merged:
         notes={**dict(demand.pins), **notes},
         origin=EXCHANGE,
     )
-    return sidecar.save(here.path, change, box=here.box, built_now=here.built_now, binary_s=here.binary_s)
+    return sidecar.save(
+        here.path,
+        change,
+        box=here.box,
+        built_now=here.built_now,
+        binary_s=here.binary_s,
+        unfit=here.unfit,
+    )
 
 
 def _adopted(here: Here, document: Document, key: str) -> Built:

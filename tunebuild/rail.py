@@ -169,6 +169,7 @@ def _save(generated: Generated, path: Path, change: Change) -> None:
         built_now=generated.built,
         binary=str(generated.root / record.BINARY_STAMP),
         binary_s=record.binary_stamp_s(generated.root),
+        unfit=record.unfit(generated.manifest, generated.box),
     )
 
 
@@ -179,7 +180,8 @@ def _resolve(generated: Generated, state: ScopeState, say: Say) -> None:
     demand = verdict.demand_text(policy.demand(generated.manifest, state.scope))
     stamp_s = record.binary_stamp_s(generated.root)
     name, path = generated.manifest.project.name, Path(state.sidecar)
-    here = exchange.Here(name, generated.box, path, generated.built, stamp_s)
+    unfit = record.unfit(generated.manifest, generated.box)
+    here = exchange.Here(name, generated.box, path, generated.built, stamp_s, unfit)
     try:
         resolver = exchange.resolver(state.scope, here)
         if resolver is not None:

@@ -24,12 +24,13 @@ class Read:
     box: Box
     built: Mapping[str, Built]
     binary_s: int | None
+    unfit: verdict.Unfit = verdict.any_row
 
     @property
     def source(self) -> resolve.Source | None:
         """Its fresh winners for stamping, None when there are none."""
         entries = verdict.fresh_entries(
-            self.found, box=self.box, built_now=self.built, binary_s=self.binary_s
+            self.found, box=self.box, built_now=self.built, binary_s=self.binary_s, unfit=self.unfit
         )
         if not entries or not isinstance(self.found, Document):
             return None
@@ -44,7 +45,15 @@ class Read:
             path=str(self.path),
             built_now=self.built,
             binary_s=self.binary_s,
+            unfit=self.unfit,
         )
+
+    def changed(self, key: str) -> tuple[str, ...]:
+        """By what a seat that the sidecar holds is stale now, one word or sentence each."""
+        if not isinstance(self.found, Document) or key not in self.found.kernels:
+            return ()
+        unfit = verdict.misfit(self.found, key, self.unfit)
+        return (unfit,) if unfit else verdict.changes(self.found, key, self.built, self.binary_s)
 
 
 def location(manifest: Manifest, app: App, environ: Mapping[str, str] = os.environ) -> Path:
@@ -60,7 +69,19 @@ def read(
     environ: Mapping[str, str] = os.environ,
 ) -> Read:
     path = location(manifest, app, environ)
-    return Read(path, sidecar.read(path), box, built, binary_stamp_s(manifest.project.root))
+    stamp_s = binary_stamp_s(manifest.project.root)
+    return Read(path, sidecar.read(path), box, built, stamp_s, unfit(manifest, box))
+
+
+def unfit(manifest: Manifest, box: Box) -> verdict.Unfit:
+    """Judges a seat's winner by the grid and by what the box has; keys of no seat are not judged."""
+    families = {seat.key: family for family in manifest.families for seat in family.seats}
+    here = resolve.Here.of(box)
+
+    def why(key: str, suffix: str) -> str:
+        return resolve.why_not(families[key], suffix, here) if key in families else ""
+
+    return why
 
 
 def binary_stamp_s(root: Path) -> int | None:

@@ -21,6 +21,7 @@ from tunebuild.document import MAX_BYTES, Built, Document, Unreadable, parse, re
 from tunebuild.errors import WorkFailed
 from tunebuild.model import Box
 from tunebuild.upsert import Change, Merged, Writer, merge
+from tunebuild.verdict import Unfit, any_row
 
 MANIFEST_VARIABLE = "TUNEBUILD_MANIFEST"
 SUFFIX = ".tune.json"
@@ -71,6 +72,7 @@ def save(
     built_now: Mapping[str, Built] | None = None,
     binary: str = "",
     binary_s: int | None = None,
+    unfit: Unfit = any_row,
     now: datetime | None = None,
     environ: Mapping[str, str] = os.environ,
 ) -> Merged:
@@ -78,7 +80,7 @@ def save(
 
     An adoption that takes no entry writes nothing: its notes would speak for winners that are not there.
 
-    ``built_now`` and ``binary_s`` are those of `verdict`: they decide whether the old file still counts.
+    ``built_now``, ``binary_s`` and ``unfit`` are those of `verdict`: they decide what of the old file counts.
     Records the machine's own features, never forced ones. Raises `WorkFailed` when the folder cannot be
     written, with the old file untouched.
     """
@@ -87,7 +89,7 @@ def save(
     with emit.locked(path, wait_message=f"waiting for {path.name}"):
         _sweep(path)
         found = _readable(path)
-        merged = merge(found, change, writer, built_now=built_now, binary_s=binary_s)
+        merged = merge(found, change, writer, built_now=built_now, binary_s=binary_s, unfit=unfit)
         if change.origin and not merged.taken:
             return replace(merged, document=found if isinstance(found, Document) else Document())
         emit.write_durable(path, render(merged.document))

@@ -18,7 +18,7 @@ from typing import TypeVar
 from tunebuild.document import PROTECTED_NOTES, Built, Document, Json, Scalar, is_name
 from tunebuild.features import FEATURES, fingerprint
 from tunebuild.model import Box
-from tunebuild.verdict import Found, fresh_entries, whole_file
+from tunebuild.verdict import Found, Unfit, any_row, fresh_entries, whole_file
 
 EXCHANGE = "exchange"
 _ADOPTION_NOTES = ("origin", "exchange_sha", "applied_box")
@@ -71,13 +71,15 @@ def merge(
     *,
     built_now: Mapping[str, Built] | None = None,
     binary_s: int | None = None,
+    unfit: Unfit = any_row,
 ) -> Merged:
     """The old document with ``change`` applied. Raises ValueError for a change that must never be written."""
     _check(change)
     whole = whole_file(found, box=writer.box, built_now=built_now, binary_s=binary_s)
     old = _with_origins(found) if isinstance(found, Document) and whole.reason == "none" else Document()
     reset = "" if found is None or whole.reason == "none" else f"{whole.reason}: {whole.detail}"
-    held = fresh_entries(old, box=writer.box, built_now=built_now, binary_s=binary_s) if change.origin else {}
+    fresh = fresh_entries(old, box=writer.box, built_now=built_now, binary_s=binary_s, unfit=unfit)
+    held = fresh if change.origin else {}
     dropped = _dropped(old, change)
     keys = tuple(key for key in change.kernels if key not in held)
     kernels = {**_without(old.kernels, dropped), **{key: change.kernels[key] for key in keys}}

@@ -1,13 +1,13 @@
 """Is a recorded winner still true, and if not, why not. Decides only: the caller reads and knows the tree.
 
 Order of reasons: those of the whole file (`absent`, `unreadable`, `stale_binary` of all, `foreign_box`), then
-`version`, `stale_binary` with the names and inputs that changed, `missing`. `fresh_entries` and `verdict`
-share every test, so what is stamped and what is judged complete cannot disagree.
+`version`, `stale_binary` with the names and inputs that changed or the row that cannot serve, `missing`.
+`fresh_entries` and `verdict` share every test, so what is stamped and what is judged complete cannot disagree.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -18,7 +18,14 @@ from tunebuild.model import Box, Reason, Verdict
 
 VERSION_TOKEN = "@version:"
 Found = Document | Unreadable | None
+Unfit = Callable[[str, str], str]
+"""Why the row of a seat (key, suffix) cannot serve here, as the end of a sentence about it; "" when it can."""
 _BOX_ENTRIES = 6  # names listed before "and N more"
+
+
+def any_row(key: str, suffix: str) -> str:
+    """The `Unfit` of a caller that knows no grid: every row serves."""
+    return ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,27 +62,32 @@ def verdict(
     path: str,
     built_now: Mapping[str, Built] | None = None,
     binary_s: int | None = None,
+    unfit: Unfit = any_row,
 ) -> Verdict:
     """Judge one sidecar for one demand.
 
     ``built_now``: the tree's digests by seat key; a seat that it lacks is not judged by content.
     ``binary_s``: the time of the stamp file or the released executable, whole seconds, None for none.
+    ``unfit``: which recorded winners cannot serve this tree on this box; their seats are stale.
     """
     if not demand:
         return Verdict("none")
     whole = whole_file(found, box=box, path=path, built_now=built_now, binary_s=binary_s)
     if whole.reason != "none" or not isinstance(found, Document):
         return Verdict(whole.reason, whole.detail, missing=demand.keys)
+    recorded = tuple(key for key in demand.keys if key in found.kernels)
+    misfits = {key: why for key in recorded if (why := misfit(found, key, unfit))}
     changed = {
         key: what
-        for key in demand.keys
-        if key in found.kernels and (what := changes(found, key, built_now or {}, binary_s))
+        for key in recorded
+        if key not in misfits and (what := changes(found, key, built_now or {}, binary_s))
     }
+    stale = tuple(key for key in recorded if key in misfits or key in changed)
     missing = tuple(key for key in demand.keys if key not in found.kernels)
     if pin := _broken_pin(found, demand):
-        return Verdict("version", pin, missing=missing, stale=tuple(changed))
-    if changed:
-        return Verdict("stale_binary", _changed_words(changed), missing=missing, stale=tuple(changed))
+        return Verdict("version", pin, missing=missing, stale=stale)
+    if stale:
+        return Verdict("stale_binary", _stale_words(misfits, changed), missing=missing, stale=stale)
     if missing:
         return Verdict("missing", ";".join(missing), missing=missing)
     return Verdict("none")
@@ -104,6 +116,7 @@ def fresh_entries(
     box: Box,
     built_now: Mapping[str, Built] | None = None,
     binary_s: int | None = None,
+    unfit: Unfit = any_row,
 ) -> dict[str, str]:
     """The winners that may be stamped: of a file that counts, not stale, not empty."""
     whole = whole_file(found, box=box, built_now=built_now, binary_s=binary_s)
@@ -112,7 +125,7 @@ def fresh_entries(
     return {
         key: suffix
         for key, suffix in found.kernels.items()
-        if suffix and not changes(found, key, built_now or {}, binary_s)
+        if suffix and not misfit(found, key, unfit) and not changes(found, key, built_now or {}, binary_s)
     }
 
 
@@ -130,6 +143,13 @@ def unsatisfied(found: Found, demand: Demand, judged: Verdict) -> tuple[str, ...
 
 
 # --- staleness ------------------------------------------------------------------------------------
+
+
+def misfit(document: Document, key: str, unfit: Unfit) -> str:
+    """Why the recorded winner of a seat cannot serve, such as "names u9, which is no row of this grid"."""
+    suffix = document.kernels.get(key, "")
+    why = unfit(key, suffix) if suffix else ""
+    return f"names {suffix}, {why}" if why else ""
 
 
 def changes(
@@ -222,12 +242,13 @@ def _text(value: Json) -> str:
             return ""
 
 
-def _changed_words(changed: Mapping[str, tuple[str, ...]]) -> str:
-    """Seats that changed in the same way are named together."""
-    groups: dict[tuple[str, ...], list[str]] = {}
-    for key, what in changed.items():
-        groups.setdefault(what, []).append(key)
-    return "; ".join(f"{_some(tuple(keys))} ({', '.join(what)} changed)" for what, keys in groups.items())
+def _stale_words(misfits: Mapping[str, str], changed: Mapping[str, tuple[str, ...]]) -> str:
+    """Seats that are stale for the same reason are named together."""
+    why = {**misfits, **{key: f"{', '.join(what)} changed" for key, what in changed.items()}}
+    groups: dict[str, list[str]] = {}
+    for key, words in why.items():
+        groups.setdefault(words, []).append(key)
+    return "; ".join(f"{_some(tuple(keys))} ({words})" for words, keys in groups.items())
 
 
 def _some(words: tuple[str, ...]) -> str:

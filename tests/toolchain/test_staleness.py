@@ -112,6 +112,16 @@ def test_stale_seat_falls_to_its_chain_and_its_sibling_stays(project: Path) -> N
     assert stamped(project) == {"add": ("u1", "fallback"), "mul": (REFERENCE, "reference")}
 
 
+def test_winner_that_is_no_row_of_the_grid_is_stale_and_raced_anew(project: Path) -> None:
+    made = read(project)
+    change = Change(kernels={"add": "nope"}, built={"add": made.built["add"]})
+    sidecar.save(project / "p.tune.json", change, box=made.box, built_now=made.built)
+    found = judge(project)
+    assert (found.reason, found.stale) == ("stale_binary", ("add",))
+    assert found.detail == "add (names nope, which is no row of this grid)"
+    assert stamped(project)["add"] == ("u1", "fallback")
+
+
 def test_renamed_project_folder_stales_nothing(project: Path) -> None:
     moved = project.with_name("elsewhere and renamed")
     project.rename(moved)

@@ -172,6 +172,20 @@ def test_pull_over_a_complete_fresh_sidecar_leaves_the_file_untouched(
     assert ours.path.read_bytes() == before
 
 
+def test_row_that_cannot_serve_here_is_not_adopted_and_does_not_hold_its_seat(
+    tmp_path: Path, folder: Path, pushed: Hit
+) -> None:
+    def unfit(key: str, suffix: str) -> str:
+        return "" if suffix in ("u4", "u1") else "which is no row of this grid"
+
+    ours = replace(here(tmp_path), unfit=unfit)
+    own = Change(kernels={"dot": "gone"}, built={"dot": TREE["dot"]}, notes={"kernels_version": 3})
+    sidecar.save(ours.path, own, box=OURS)
+    merged = exchange.pull(str(folder), ours, DEMAND, "any")
+    assert merged is not None
+    assert (merged.taken, merged.document.kernels) == (("dot",), {"dot": "u4"})
+
+
 def test_exchange_over_http_is_read_like_a_folder(tmp_path: Path, http: str, pushed: Hit) -> None:
     merged = exchange.pull(http, here(tmp_path), DEMAND, "any")
     assert merged is not None

@@ -169,6 +169,19 @@ def test_changed_input_stales_its_seat_alone_by_name(inputs: dict[str, Any], wor
     assert fresh_entries(FULL, box=BOX, built_now=now) == {"axpy": "reference", "gemm.decode": "mr8"}
 
 
+def no_u4(key: str, suffix: str) -> str:
+    return "which is no row of this grid" if suffix == "u4" else ""
+
+
+def test_winner_that_is_no_row_stales_its_seat_alone_by_name() -> None:
+    wrong = replace(FULL, kernels={**FULL.kernels, "dot": "u4"})
+    found = judge(wrong, built_now=tree("axpy", source="other"), unfit=no_u4)
+    assert found.reason == "stale_binary"
+    assert found.detail == "dot (names u4, which is no row of this grid); axpy (source changed)"
+    assert set(found.stale) == {"dot", "axpy"}
+    assert set(fresh_entries(wrong, box=BOX, built_now=TREE, unfit=no_u4)) == {"axpy", "gemm.decode"}
+
+
 def test_version_outranks_a_stale_seat_which_outranks_missing() -> None:
     now = tree("dot", source="other")
     old = with_notes(kernels_version="2")
