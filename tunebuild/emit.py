@@ -66,6 +66,25 @@ def write_durable(path: Path, data: bytes, mode: int = 0o644) -> None:
         ) from error
 
 
+def require_writable(path: Path) -> None:
+    """Raise `WorkFailed` where `write_durable` could not write ``path`` now, so that work is not done in vain."""
+    target = Path(os.path.realpath(path))
+    if target.exists() and not target.is_file():
+        what = "a folder" if target.is_dir() else "no regular file"
+        raise WorkFailed(
+            f"cannot write {path}: it is {what}", fix="move it away, then run the same command again"
+        )
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".tmp", dir=target.parent)
+        os.close(handle)
+        os.unlink(temporary)
+    except OSError as error:
+        raise WorkFailed(
+            f"cannot write {path}: {error.strerror or error}", fix=f"make {target.parent} writable"
+        ) from error
+
+
 def _sync_folder(folder: Path) -> None:
     handle = os.open(folder, os.O_RDONLY)
     try:

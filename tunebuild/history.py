@@ -150,13 +150,17 @@ def _order(name: str) -> tuple[str, int, str]:
     return (match[1], int(match[2] or 1), name) if match else ("", 0, name)
 
 
+def backup_path(path: Path) -> Path:
+    return path.with_name(f"{path.name}.bak")
+
+
 def backup(path: Path) -> Path | None:
     """Copy (others read it meanwhile) a sidecar to `<sidecar>.bak`; None when there is none."""
     try:
         data = path.read_bytes()
     except FileNotFoundError:
         return None
-    target = path.with_name(f"{path.name}.bak")
+    target = backup_path(path)
     emit.write_durable(target, data)
     return target
 

@@ -19,8 +19,10 @@ from typing import IO, Protocol
 from tunebuild import (
     bench,
     drive,
+    emit,
     features,
     flows,
+    history,
     host,
     judge,
     noise,
@@ -28,6 +30,7 @@ from tunebuild import (
     race,
     resolve,
     seats,
+    sidecar,
     validate,
 )
 from tunebuild.calls import Subject
@@ -140,6 +143,7 @@ def mint(root: Path, asked: Asked, progress: Progress, say: flows.Say) -> Minted
     """Race what is demanded; writes nothing.
 
     :raises Refused: when the box is too loud, or the control file asks to stop.
+    :raises WorkFailed: when the sidecar could not be written at the end, before the race.
     """
     started = time.monotonic()
     built = flows.build_tune(root, say=say)
@@ -151,6 +155,7 @@ def mint(root: Path, asked: Asked, progress: Progress, say: flows.Say) -> Minted
             "here, not measured",
             fix="unset it and mint again",
         )
+    _require_writable(generated.records[app.name].path)
     wanted = demanded(generated, app, asked)
     families = tuple(
         planned for planned in generated.plan.families if any(seat in planned.family.seats for seat in wanted)
@@ -178,6 +183,13 @@ def mint(root: Path, asked: Asked, progress: Progress, say: flows.Say) -> Minted
         session.validations,
         wall_ms,
     )
+
+
+def _require_writable(path: Path) -> None:
+    """The sidecar and its copy are written after the race; whether they can be is known before."""
+    sidecar.require_writable(path)
+    if path.exists():
+        emit.require_writable(history.backup_path(path))
 
 
 class _Session:

@@ -96,6 +96,13 @@ def save(
     return merged
 
 
+def require_writable(path: Path) -> None:
+    """Raise `WorkFailed` where `save` could not lock, read or write ``path`` now: asked before a long race."""
+    emit.require_writable(path)
+    with emit.locked(path, wait_message=f"waiting for {path.name}"):
+        _readable(path)
+
+
 def abbreviated(path: str, environ: Mapping[str, str] = os.environ) -> str:
     """``path`` with the home folder as `~`, so that no file names a person."""
     home = (environ.get("HOME") or environ.get("USERPROFILE") or "").rstrip("/\\")

@@ -160,6 +160,17 @@ def test_a_second_mint_keeps_a_copy_and_says_what_changed(quick: Project) -> Non
     assert quick.run("diff").stdout.strip()
 
 
+@pytest.mark.parametrize("name", ["{app}", "{app}.bak"])
+def test_a_sidecar_that_cannot_be_written_is_said_before_the_race(quick: Project, name: str) -> None:
+    path = quick.root / f"{status(quick)['app']}.tune.json"
+    if name.endswith(".bak"):
+        path.write_text("{}")
+    path.with_name(name.format(app=path.name)).mkdir()
+    done = quick.run("mint", code=1, **LOUD)
+    assert f"{name.format(app=path.name)}: it is a folder" in done.stderr
+    assert "@tune begin" not in done.stdout
+
+
 def test_twelve_bad_rows_are_named_and_the_good_ones_are_raced(tmp_path: Path) -> None:
     project = example("bad_rows", tmp_path)
     project.run("mint", **LOUD)

@@ -134,6 +134,15 @@ def test_folder_that_cannot_hold_a_lock_is_an_error_with_its_path(tmp_path: Path
         put(tmp_path / "file" / "a.tune.json", f="a")
 
 
+def test_folder_in_the_place_of_a_sidecar_is_no_place_to_write(tmp_path: Path) -> None:
+    path = tmp_path / "app.tune.json"
+    sidecar.require_writable(path)
+    assert not path.exists()
+    path.mkdir()
+    with pytest.raises(WorkFailed, match="a folder"):
+        sidecar.require_writable(path)
+
+
 def test_leftovers_of_killed_writers_go_after_an_hour_and_nothing_else_does(tmp_path: Path) -> None:
     path = tmp_path / "a.tune.json"
     names = [
