@@ -166,6 +166,8 @@ def mint(root: Path, asked: Asked, progress: Progress, say: flows.Say) -> Minted
         stream = stack.enter_context(asked.record.open("w")) if asked.record else None
         session = _Session(generated, app, measure, seed, progress, stream, asked.environ)
         progress.plan(app.name, len(wanted))
+        if not asked.only and not asked.stale:
+            session.gate_pins()
         raced: list[Raced] = []
         reports: list[judge.FamilyReport] = []
         if families:  # scopes that bring their own tuner need no worker of ours, and no quiet box
@@ -235,6 +237,21 @@ class _Session:
         with self.worker() as running:
             self.probe(running, "end")
         return self.close(raced)
+
+    def gate_pins(self) -> None:
+        """Gate the rows that pins stamp: nobody races them, and a full mint leaves nothing ungated."""
+        pinned = {one.family.name: one for one in self._generated.plan.families if one.family.pin}
+        stamps = self._generated.stamps[self._app.name].seats
+        cells = {(one.family, one.suffix) for one in stamps if one.family in pinned}
+        cells -= {cell for cell in cells if cell[1] == REFERENCE}
+        if not cells:
+            return
+        with self.worker() as running:
+            for name, suffix in sorted(cells):
+                report = judge.judge(self._generated, pinned[name], running, only=suffix)
+                flows.judge_remembered(self._generated, report)
+                for fault in report.rejected:
+                    self._progress.note(f"{name}: the pinned row {suffix} is rejected: {fault.why}")
 
     def worker(self) -> Worker:
         return flows.open_worker(self._generated, self._core)

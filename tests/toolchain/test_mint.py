@@ -171,6 +171,15 @@ def test_a_sidecar_that_cannot_be_written_is_said_before_the_race(quick: Project
     assert "@tune begin" not in done.stdout
 
 
+def test_a_pinned_row_is_gated_by_a_full_mint_and_not_raced(quick: Project) -> None:
+    quick.edit("tune.toml", "[family.dot_f32]\n", '[family.dot_f32]\npin = "isa_base_u2"\n')
+    quick.run("build")
+    assert "ungated" in quick.run("status").stdout
+    done = quick.run("mint", **LOUD)
+    assert "@tune begin" not in done.stdout
+    assert "ungated" not in quick.run("status").stdout
+
+
 def test_twelve_bad_rows_are_named_and_the_good_ones_are_raced(tmp_path: Path) -> None:
     project = example("bad_rows", tmp_path)
     project.run("mint", **LOUD)
