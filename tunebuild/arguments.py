@@ -306,7 +306,7 @@ def _workload(
     if table.weight <= 0:
         notes.add((*path, "weight"), f"a weight of {table.weight:g}", "write a number above 0")
     if table.work:
-        parsed(table.work, frozenset((*needed, *table.scalars)), (*path, "work"), notes)
+        _check_work(table, frozenset((*needed, *table.scalars)), (*path, "work"), notes)
     for buffer, fill in table.fill.items():
         if buffer not in buffers:
             notes.unknown((*path, "fill", buffer), f"`{buffer}` is no buffer of this call", buffer, buffers)
@@ -315,6 +315,20 @@ def _workload(
         return None
     values = tuple((key, table.scalars[key]) for key in dict.fromkeys((*needed, *table.scalars)))
     return Workload(name, values, table.work, table.cache, float(table.weight), tuple(table.fill.items()))
+
+
+def _check_work(table: WorkloadTable, known: frozenset[str], path: KeyPath, notes: Notes) -> None:
+    """`work` must be a number, not negative, for the scalars of its own workload."""
+    expression = parsed(table.work, known, path, notes)
+    if expression is None or any(name not in table.scalars for name in expression.free):
+        return
+    try:
+        count = expressions.evaluate(expression, dict(table.scalars))
+    except expressions.ExpressionError as error:
+        notes.add(path, error.what, "write the operations of one call, such as 2*n")
+        return
+    if isinstance(count, bool | str) or count < 0:
+        notes.add(path, f"`{table.work}` is {count!r}", "write the operations of one call, such as 2*n")
 
 
 _LIMITS = {

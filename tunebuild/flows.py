@@ -90,6 +90,7 @@ def build(
             built = _build_tune(root, say=say, explain=explain)
         else:
             generated = generate.generate(root, frozen=frozen, released=released)
+            toolchain.require_launcher(generated.manifest.project.launcher)
             apps = (generated.app(app),) if app else generated.manifest.apps
             inert = frozen or released
             if enforce:
@@ -124,6 +125,7 @@ def build_tune(root: Path, *, say: Say, target: str = "") -> Built:
 
 def _build_tune(root: Path, *, say: Say, explain: bool = False, target: str = "") -> Built:
     generated = generate.generate(root, target=target, mode="tune")
+    toolchain.require_launcher(generated.manifest.project.launcher)
     generate.emit_all(generated)
     # A row that fails keeps the binary from being linked, unless it was known to and is left out.
     rows = front.run(generated, ("rows", "tune"), keep_going=True, explain=explain, say=say)

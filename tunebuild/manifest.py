@@ -7,10 +7,12 @@ positions are looked up at the end, only when there is something to report.
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import gc
 import os
 import re
+import shlex
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -148,9 +150,7 @@ def _parse(source: Source) -> None:
     if size > MAX_BYTES:
         _stop(source, 0, f"{size:,} bytes; at most {MAX_BYTES:,}", "split it with [use.NAME]")
         return
-    if data.startswith(b"\xef\xbb\xbf"):
-        _stop(source, 0, "a byte order mark", "save the file as UTF-8 without one")
-        return
+    data = data.removeprefix(codecs.BOM_UTF8)
     try:
         source.text = data.decode().replace("\r\n", "\n")
     except UnicodeDecodeError as error:
@@ -206,8 +206,7 @@ def _project(source: Source, table: RootTable) -> Project:
     build = table.build or BuildTable()
     _check_command(build.cc, ("build", "cc"), notes)
     check_flags(build.cflags, ("build", "cflags"), notes)
-    if any(char < " " for char in build.launcher):
-        notes.add(("build", "launcher"), "a control character", "write a program's name")
+    _check_launcher(build.launcher, ("build", "launcher"), notes)
     usual = (DEFAULT_INCLUDE,) if (root / DEFAULT_INCLUDE).is_dir() else ()
     named = usual if build.include is None else build.include
     include = [
@@ -233,6 +232,18 @@ def _project(source: Source, table: RootTable) -> Project:
 def _check_command(cc: str, path: positions.KeyPath, notes: Notes) -> None:
     if not cc.strip() or any(char < " " for char in cc):
         notes.add(path, f"{cc!r} is no command", 'write a compiler, such as "clang"')
+
+
+def _check_launcher(launcher: str, path: positions.KeyPath, notes: Notes) -> None:
+    if any(char < " " for char in launcher):
+        notes.add(path, "a control character", "write a program's name")
+        return
+    try:
+        shlex.split(launcher)
+    except ValueError as error:
+        notes.add(
+            path, f"{launcher!r} is no command: {str(error).lower()}", 'write a program, such as "ccache"'
+        )
 
 
 def _toolchains(table: RootTable, notes: Notes) -> tuple[Toolchain, ...]:

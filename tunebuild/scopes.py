@@ -187,6 +187,10 @@ def _app(name: str, table: AppTable, root: Joined, scopes: tuple[Scope, ...]) ->
         files.inside(folder, folder, text, "file", (*path, "sources", index), notes)
         for index, text in enumerate(table.sources)
     ]
+    for index, source in enumerate(sources):
+        if source is not None and source in sources[:index]:
+            what = f"`{table.sources[index]}` stands here twice"
+            notes.add((*path, "sources", index), what, "remove one of them: a source is compiled once")
     include = [
         files.inside(folder, folder, text, "folder", (*path, "include", index), notes)
         for index, text in enumerate(table.include)

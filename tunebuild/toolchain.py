@@ -82,6 +82,17 @@ def find(
     return found
 
 
+def require_launcher(launcher: str, environ: Mapping[str, str] = os.environ) -> None:
+    """Raise `UsageError` for a compiler launcher that is not on PATH; "" is none."""
+    words = shlex.split(launcher)
+    if words and shutil.which(words[0], path=environ.get("PATH", os.defpath)) is None:
+        raise UsageError(
+            f"the compiler launcher {words[0]} is not on PATH",
+            where="tune.toml, build.launcher",
+            fix=f"install {words[0]}, or remove `launcher` from [build]",
+        )
+
+
 def _absent(toolchain: Toolchain, why: str) -> Absent:
     if toolchain.optional:
         return Absent(toolchain.name, why)

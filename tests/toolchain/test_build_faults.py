@@ -317,3 +317,10 @@ def test_artifact_stays_while_its_next_build_fails(project: Project) -> None:
     project.edit("kernels/templates/dot_f32/kernel.c.j2", "float sum = no_such_name;", "float sum = 0.0f;")
     project.run("build")
     assert library.read_bytes() == before and library.stat().st_mtime > 0
+
+
+def test_launcher_that_is_not_installed_is_named_and_nothing_is_compiled(project: Project) -> None:
+    project.edit("tune.toml", "[build]\n", '[build]\nlauncher = "no-such-cache -v"\n')
+    done = project.run("build", code=2)
+    assert "the compiler launcher no-such-cache is not on PATH" in done.stderr
+    assert not list(project.root.glob("build/obj/**/*.o"))

@@ -30,7 +30,6 @@ def of_bytes(folder: Path, data: bytes) -> tuple[Mistake, ...]:
         (b"[" + b".".join([b"a"] * 20_000) + b"]", "a key of more than 64 parts", 1, 2),
         (b"[project]\nname = " + b"9" * 5_000, "not TOML", 2, 8),
         (b'[project]\nname = "a\x00b"', "not TOML: Illegal character", 2, 10),
-        (b"\xef\xbb\xbf[project]", "a byte order mark", 1, 1),
         (b"[project]\nname = '\xff'", "bytes that are not UTF-8", 2, 9),
         (b"[project]\nname = 'p'\nname = 'q'", "not TOML: Cannot overwrite a value", 3, 11),
         (b"[project\n", "not TOML", 1, 9),

@@ -46,6 +46,12 @@ def test_smallest_file_has_every_default(tmp_path: Path) -> None:
     assert (app.name, app.kind, app.scopes, app.policy) == ("p", "library", ("p",), None)
 
 
+def test_file_with_a_byte_order_mark_reads_as_without(tmp_path: Path) -> None:
+    plain = read(tmp_path)
+    (tmp_path / "tune.toml").write_bytes(b"\xef\xbb\xbf" + BASE.encode())
+    assert manifest.read(tmp_path) == plain
+
+
 def test_folder_and_file_give_the_same_manifest(tmp_path: Path) -> None:
     assert read(tmp_path) == manifest.read(tmp_path / "tune.toml")
 
@@ -291,6 +297,8 @@ CASES: list[tuple[str, str, str, str, str]] = [
     ("n = 64\n", "n = -1\n", f"{FAMILY}.workload.l1.n", "-1 does not fit `size_t n`", "0 to"),
     ("n = 64\n", "n = 6.5\n", f"{FAMILY}.workload.l1.n", "6.5 for `size_t n`", "integer"),
     ("n = 64\n", 'n = 64\nwork = "2*k"\n', f"{FAMILY}.workload.l1.work", "uses `k`", ""),
+    ("n = 64\n", 'n = 64\nwork = "n/(n-64)"\n', f"{FAMILY}.workload.l1.work", "division by zero (n = 64)", "2*n"),
+    ("n = 64\n", 'n = 64\nwork = "n < 3"\n', f"{FAMILY}.workload.l1.work", "is False", "2*n"),
     ("n = 64\n", 'n = 64\ncache = "warm"\n', f"{FAMILY}.workload.l1.cache", "`warm` is none of its words", "hot, cold"),
     ("n = 64\n", "n = 64\nweight = 0\n", f"{FAMILY}.workload.l1.weight", "a weight of 0", "above 0"),
     ("n = 64\n", 'n = 64\nfill = { c = "zeros" }\n', f"{FAMILY}.workload.l1.fill.c", "`c` is no buffer", "a, b"),
@@ -337,6 +345,7 @@ CASES: list[tuple[str, str, str, str, str]] = [
     # apps
     ("[family.dot]\n", "[app.x]\n[family.dot]\n", "app.x", "an executable without sources", "sources ="),
     ("[family.dot]\n", '[app.x]\nsources = ["no.c"]\n[family.dot]\n', "app.x.sources[0]", "no.c does not exist", ""),
+    ("[family.dot]\n", '[app.x]\nkind = "shared"\nsources = ["tune.toml", "./tune.toml"]\n[family.dot]\n', "app.x.sources[1]", "`./tune.toml` stands here twice", "remove one"),
     ("[family.dot]\n", '[app.x]\nkind = "dll"\n[family.dot]\n', "app.x.kind", "`dll` is none of its words", "exe, shared, static"),
     ("[family.dot]\n", '[app.x]\nkind = "shared"\npolicy = "auto"\n[family.dot]\n', "app.x.policy", "has no policy", "exe"),
     ("[family.dot]\n", '[app.x]\nkind = "shared"\nscopes = ["q"]\n[family.dot]\n', "app.x.scopes[0]", "no scope is named `q`", "p"),
