@@ -41,7 +41,7 @@ from tunebuild.document import Document
 from tunebuild.errors import UsageError
 from tunebuild.front import Failure, Ran
 from tunebuild.generate import Generated
-from tunebuild.model import App, Manifest, Mode, Rejected, Stamps
+from tunebuild.model import REFERENCE, App, Manifest, Mode, Rejected, Stamps
 
 Say = Callable[[str], None]
 BUILD_LOCK = "build/build"
@@ -312,7 +312,7 @@ def why(root: Path, app: str, name: str) -> tuple[report.Why, ...]:
                 measured=report.measured_by(document, stamp.key),
                 bound=bounds.get(stamp.path, {}).get(stamp.family, {}),
                 inputs=tuple(read.built.get(stamp.key, {})),
-                gated=(stamp.family, stamp.suffix) not in ungated,
+                gated=None if stamp.suffix == REFERENCE else (stamp.family, stamp.suffix) not in ungated,
                 changed=read.changed(stamp.key),
             )
         )

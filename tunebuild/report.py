@@ -26,6 +26,9 @@ _COLOURS: dict[str, Colour] = {
     "reference": "yellow",
 }
 
+_PASSED_OVER = ("unreadable", "stale_binary", "foreign_box", "version")
+"""Reasons that a sidecar which is there is not used; said even where a profile answers."""
+
 FILTER_WIDTH = 90  # characters of a filter that `check` shows
 LOG_HINT = "  to tune the rest: run it with -- --tune, or tunebuild mint"
 
@@ -111,7 +114,11 @@ def _scope_lines(state: ScopeState, colour: bool) -> list[str]:
         return [f"scope {name}: " + painted("complete", "green", colour)]
     if state.covered:
         said = f"covered by the {state.adoption.cpu_class} profile"
-        return [f"scope {name}: " + painted(said, "green", colour)]
+        lines = [f"scope {name}: " + painted(said, "green", colour)]
+        if state.verdict.reason in _PASSED_OVER:
+            words = f" ({state.verdict.detail})" if state.verdict.detail else ""
+            lines += wrapped(f"its own sidecar does not count: {state.verdict.reason}{words}")
+        return lines
     detail = f" ({state.verdict.detail})" if state.verdict.detail else ""
     lines = wrapped(f"scope {name}: {state.verdict.reason}{detail}", indent=0, hang=2)
     if state.adoption.kind == "partial":
@@ -376,8 +383,8 @@ def why_text(why: Why) -> str:
         rows.append(("measured", ", ".join(f"{key} {value}" for key, value in why.measured.items())))
     if why.bound:
         rows.append(("bound", _bound_words(why.bound)))
-    if why.gated is not None:
-        rows.append(("gate", "passed on this box" if why.gated else "not gated on this box"))
+    if gate := _gate_words(why):
+        rows.append(("gate", gate))
     if why.inputs:
         rows.append(("stale when", ", ".join(why.inputs) + " change"))
     if why.changed:
@@ -389,12 +396,34 @@ def why_text(why: Why) -> str:
     return "\n".join(lines)
 
 
+def _gate_words(why: Why) -> str:
+    """What the gate said of the row that runs; the reference is what others are gated by."""
+    if why.stamp.suffix == REFERENCE or why.gated is None:
+        return ""
+    reasons = why.race.get("rejections")
+    rejected = reasons.get(why.stamp.suffix) if isinstance(reasons, dict) else None
+    if isinstance(rejected, str) and rejected.startswith("gate:"):
+        return "rejected in the last mint" + (", passed since" if why.gated else "")
+    return "passed on this box" if why.gated else "not gated on this box"
+
+
+def _runner_up_words(race: Mapping[str, Json], name: str, slower_pct: float) -> str:
+    if slower_pct >= 0:
+        return f"{name}, {slower_pct:.2f} % slower"
+    words = f"{name}, {-slower_pct:.2f} % faster in the race"
+    if race.get("demoted") != name:
+        return words
+    checked = race.get("validation")
+    lost = isinstance(checked, dict) and not checked.get("kept")
+    return f"{words}, demoted in validation" if lost else f"{words}, demoted"
+
+
 def _race_rows(why: Why) -> list[tuple[str, str]]:
     """What the race recorded, as far as it did: files of other tuners hold less."""
     race = why.race
     rows: list[tuple[str, str]] = []
     if second := runner_up(race, why.stamp.suffix):
-        rows.append(("runner-up", f"{second[0]}, {second[1]:.2f} % slower"))
+        rows.append(("runner-up", _runner_up_words(race, *second)))
     if (margin := _number(race.get("margin_pct"))) is not None:
         over = f" over {race['fallback']}" if isinstance(race.get("fallback"), str) else ""
         rows.append(("margin", f"{margin:.2f} %{over}{_interval(race, why.stamp.suffix)}"))

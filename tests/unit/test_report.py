@@ -249,6 +249,28 @@ def test_why_names_winner_runner_up_margin_noise_measurer_and_what_makes_it_stal
     json.dumps(document)
 
 
+def test_why_of_a_demoted_row_says_that_it_was_faster_in_the_race() -> None:
+    race: dict[str, Json] = {
+        "demoted": "r4",
+        "rows": {"r2": {"med_us": 3.0}, "r4": {"med_us": 2.0}},
+        "validation": {"kept": False},
+        "rejections": {"r2": "gate: n=31: element 3 differs"},
+    }
+    stamp = replace(STAMPS.seats[0], suffix="r2")
+    text = report.why_text(Why(stamp, "r2", race, {}, {}, gated=False))
+    assert "runner-up:  r4, 33.33 % faster in the race, demoted in validation" in text
+    assert "gate:       rejected in the last mint\n" in text + "\n"
+
+
+def test_status_text_of_a_covered_scope_says_why_its_sidecar_does_not_count() -> None:
+    damaged = Verdict("unreadable", "demo.tune.json: the digest differs")
+    text = report.status_text(STAMPS, (state(damaged, COVERED),))
+    assert text.endswith(
+        "scope blas: covered by the x86-avx2 profile\n"
+        "  its own sidecar does not count: unreadable (demo.tune.json: the digest\n    differs)"
+    )
+
+
 def test_runner_up_of_a_file_without_gains_goes_by_medians_of_rows_that_passed() -> None:
     race: dict[str, Json] = {
         "rows": {"a": {"med_us": 10.0}, "b": {"med_us": 11.0}, "c": {"med_us": 9.0}},
