@@ -166,6 +166,24 @@ def pull(url: str, here: Here, demand: Demand, accept: Accept = "verified") -> M
     return adopt(here, fetch(url, here.project, hit, demand), hit.sha, demand)
 
 
+def nothing_fits(url: str, here: Here, demand: Demand) -> UsageError:
+    """Why `pull` found nothing, and what to do: asked only then, so that it may look again."""
+    mint = "run `tunebuild mint`, which measures this box"
+    system, root = _open(url)
+    if _is_local(system) and not Path(root).is_dir():
+        return UsageError(f"there is no folder {root}", where=url, fix="name the folder of an exchange")
+    hits = lookup(url, here.project, here.box)
+    if not hits:
+        return UsageError(
+            f"nothing is listed for {here.project} on this box or its class", where=url, fix=mint
+        )
+    if pick(hits, demand, "any"):
+        what = "what is listed for this box and version is unverified"
+        return UsageError(what, where=url, fix=f"adopt it with `--accept any`, or {mint}")
+    pins = ", ".join(f"{key} {value}" for key, value in demand.pins)
+    return UsageError(f"what is listed for this box is of another version than {pins}", where=url, fix=mint)
+
+
 # --- sending --------------------------------------------------------------------------------------
 
 
@@ -175,10 +193,16 @@ def shareable(document: Document, box: Box) -> dict[str, Json]:
     :raises Refused: for one that was adopted, measured elsewhere, or holds nothing measured here.
     """
     if document.provenance.get("applied_box") or match_key(document.box) != match_key(box.identity):
-        raise Refused(f"this sidecar was measured on {document.box or 'no box'}, not here: it is not sent")
+        raise Refused(
+            f"this sidecar was measured on {document.box or 'no box'}, not here: it is not sent",
+            fix="run a full `tunebuild mint` here, then push",
+        )
     origins = {key: origin_of(document, key) for key in document.kernels}
     if EXCHANGE in origins.values() or document.provenance.get("origin") == EXCHANGE:
-        raise Refused("this sidecar holds entries that came from the exchange: they are not sent on")
+        raise Refused(
+            "this sidecar holds entries that came from the exchange: they are not sent on",
+            fix="run a full `tunebuild mint`, which replaces every adopted winner, then push",
+        )
     own = {key: row for key, row in document.kernels.items() if row and not origins[key]}
     if not own:
         raise Refused("this sidecar holds nothing that was measured here", fix="run `tunebuild mint` first")
@@ -192,7 +216,7 @@ def shareable(document: Document, box: Box) -> dict[str, Json]:
         "built": {key: dict(document.built[key]) for key in own if key in document.built},
     }
     if wrong := problems(root):
-        raise Refused(f"this sidecar does not fit the exchange: {wrong[0]}")
+        raise Refused(f"this sidecar does not fit the exchange: {wrong[0]}", fix="mint anew, then push")
     return root
 
 

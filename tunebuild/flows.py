@@ -38,7 +38,7 @@ from tunebuild import (
     worker,
 )
 from tunebuild.document import Document
-from tunebuild.errors import UsageError
+from tunebuild.errors import Refused, UsageError
 from tunebuild.front import Failure, Ran
 from tunebuild.generate import Generated
 from tunebuild.model import REFERENCE, App, Manifest, Mode, Rejected, Stamps
@@ -510,16 +510,21 @@ def exchanged(root: Path, app: str, action: str, url: str, accept: exchange.Acce
         tuple(pin for each in demands for pin in each.pins),
     )
     if action == "push":
-        if not isinstance(read.found, Document):
-            raise UsageError(f"there is no sidecar at {read.path}", fix="run `tunebuild mint` first")
-        hit = exchange.push(url, generated.manifest.project.name, read.found, generated.box, demand)
+        document = _document(read)
+        judged = read.verdict(demand)
+        if judged.reason in ("stale_binary", "version"):
+            raise Refused(
+                f"{read.path.name} is {judged.reason} ({judged.detail}): it is not sent",
+                fix="run `tunebuild mint --stale`, then push",
+            )
+        hit = exchange.push(url, generated.manifest.project.name, document, generated.box, demand)
         return f"sent {hit.kernels} winners as {hit.sha[:12]}, unverified"
     here = exchange.Here(
         generated.manifest.project.name, generated.box, read.path, read.built, read.binary_s, read.unfit
     )
     merged = exchange.pull(url, here, demand, accept)
     if merged is None:
-        raise UsageError(f"nothing at {url} fits this box and version", fix="run `tunebuild mint` instead")
+        raise exchange.nothing_fits(url, here, demand)
     if not merged.taken:
         return f"nothing to adopt: {read.path.name} holds a fresh winner of every seat that it lists"
     return f"adopted {len(merged.taken)} winner{'s' * (len(merged.taken) != 1)} into {read.path.name}"
@@ -529,7 +534,17 @@ def race_page(root: Path, app: str, target: Path) -> None:
     """Write the page of an app's races."""
     generated = generate.generate(root)
     chosen = generated.app(app)
-    found = generated.records[chosen.name].found
-    if not isinstance(found, Document):
-        raise UsageError(f"{chosen.name} has no sidecar to draw", fix="run `tunebuild mint` first")
+    found = _document(generated.records[chosen.name])
     emit.write_if_changed(target, racepage.page(chosen.name, found))
+
+
+def _document(read: record.Read) -> Document:
+    """The sidecar's content; an error that says what is wrong with it where there is none."""
+    if isinstance(read.found, Document):
+        return read.found
+    if read.found is None:
+        raise UsageError(f"there is no sidecar at {read.path}", fix="run `tunebuild mint` first")
+    raise UsageError(
+        f"{read.path} is unreadable: {read.found.why}",
+        fix="run `tunebuild mint`, which writes it anew, or restore it from its .bak or `tunebuild history`",
+    )

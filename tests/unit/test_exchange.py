@@ -186,6 +186,18 @@ def test_row_that_cannot_serve_here_is_not_adopted_and_does_not_hold_its_seat(
     assert (merged.taken, merged.document.kernels) == (("dot",), {"dot": "u4"})
 
 
+def test_pull_that_finds_nothing_says_what_is_in_the_way(tmp_path: Path, folder: Path, pushed: Hit) -> None:
+    def said(url: Path, demand: Demand = DEMAND, name: str = "tunekit") -> str:
+        asking = replace(here(tmp_path), project=name)
+        assert exchange.pull(str(url), asking, demand) is None
+        return str(exchange.nothing_fits(str(url), asking, demand))
+
+    assert "`--accept any`" in said(folder) and "unverified" in said(folder)
+    assert "there is no folder" in said(tmp_path / "elsewhere")
+    assert "nothing is listed for other" in said(folder, name="other")
+    assert "another version than kernels_version 4" in said(folder, Demand((), (("kernels_version", "4"),)))
+
+
 def test_exchange_over_http_is_read_like_a_folder(tmp_path: Path, http: str, pushed: Hit) -> None:
     merged = exchange.pull(http, here(tmp_path), DEMAND, "any")
     assert merged is not None
