@@ -119,7 +119,11 @@ def run(words: list[str]) -> int:
         return _generate()
     parser = _parser()
     try:
-        options = parser.parse_args(words)
+        options, strange = parser.parse_known_args(words)
+        if strange:
+            own = f"; the app's own stand after --: tunebuild run {options.app} -- {' '.join(strange)}"
+            hint = own if options.command == "run" else ""
+            parser.error(f"unrecognized arguments: {' '.join(strange)}{hint}")
     except SystemExit as ended:
         if ended.code and "--json" in words:
             print(json.dumps({"error": "usage; see standard error", "exit": ended.code}))
@@ -231,10 +235,10 @@ def _box(options: argparse.Namespace) -> int:
 def _doctor(options: argparse.Namespace) -> int:
     from dataclasses import asdict
 
-    from tunebuild import host
+    from tunebuild import doctor, host
 
-    document = asdict(host.conditions())
-    _answer(options, document, "\n".join(f"{key}: {value}" for key, value in document.items()))
+    now = host.conditions()
+    _answer(options, asdict(now), doctor.text(now))
     return 0
 
 
@@ -354,7 +358,8 @@ def _mint(options: argparse.Namespace) -> int:
 
         generated = generate.generate(options.root)
         wanted = mint.demanded(generated, generated.app(options.app), asked)
-        _answer(options, {"seats": [seat.key for seat in wanted]}, "\n".join(seat.key for seat in wanted))
+        keys = [seat.key for seat in wanted]
+        _answer(options, {"seats": keys}, "\n".join(keys) or "nothing to race")
         return 0
     word = (
         "silent"

@@ -37,7 +37,7 @@ class Flip:
 
 @dataclass(frozen=True, slots=True)
 class MintDiff:
-    """``shift_pct``: the median of new time ÷ old time - 1 over ``timed`` rows that both raced."""
+    """``shift_pct``: the median of new time ÷ old time - 1 over ``timed`` rows that both raced anew."""
 
     flips: tuple[Flip, ...]
     fresh: int
@@ -101,10 +101,11 @@ def _gain(new: Document, key: str, before: str, suffix: str) -> float | None:
 
 
 def _ratios(old: Document, new: Document) -> list[float]:
+    """Of the seats that the newer mint raced: one that it left alone holds the older race as it was."""
     pairs = (
         (row_time_us(old, key, suffix), row_time_us(new, key, suffix))
         for key, table in new.race.items()
-        if isinstance(rows := table.get("rows"), dict)
+        if table != old.race.get(key) and isinstance(rows := table.get("rows"), dict)
         for suffix in rows
     )
     return [after / before for before, after in pairs if before and after]

@@ -51,7 +51,7 @@ def _optimisation(flags: Sequence[str]) -> str:
 def effective(manifest: Manifest, app: App, environment: str) -> Effective:
     """The environment's policy over the declared one over the default, `auto`.
 
-    ``environment``: the value of TUNEBUILD_POLICY. A library has no policy of its own. Winners mean nothing
+    ``environment``: the value of TUNEBUILD_POLICY. A library has no policy of its own to announce. Winners mean nothing
     at -O0, so an app built so gets `fallback` unless it declares one. Raises `UsageError` for an unknown
     flavour and for a declared `reference`, which only the environment may ask for.
     """
@@ -69,8 +69,8 @@ def effective(manifest: Manifest, app: App, environment: str) -> Effective:
         )
     declared = app.policy or _default(manifest, app)
     if environment:
-        say = f"tunebuild: policy {environment} from TUNEBUILD_POLICY ({app.name} would have {declared})"
-        return Effective(_flavour(environment), "environment", say)
+        said = f"tunebuild: policy {environment} from TUNEBUILD_POLICY ({app.name} would have {declared})"
+        return Effective(_flavour(environment), "environment", said if app.kind == "exe" else "")
     if app.kind != "exe":
         return Effective("fallback", "library")
     return Effective(declared, "tune.toml" if app.policy else "default")

@@ -135,6 +135,14 @@ def test_diff_counts_fresh_same_and_flips_with_their_gain() -> None:
     assert lines(found)[0] == "f: a -> b (+20.0 %)"
 
 
+def test_diff_times_only_the_seats_that_were_raced_anew() -> None:
+    old = mint({"f": "a", "g": "a"}, {"f": ROWS, "g": ROWS})
+    new = mint({"f": "a", "g": "a"}, {"f": ROWS, "g": {"a": 20.0, "b": 22.0}})
+    found = diff(old, new)
+    assert (found.timed, found.shift_pct) == (2, pytest.approx(100.0))
+    assert diff(old, old).shift_pct is None
+
+
 def test_flip_without_both_times_has_no_gain() -> None:
     found = diff(mint({"f": "a"}, {}), mint({"f": "b"}, {"f": {"b": 1.0}}))
     assert lines(found) == ("f: a -> b", "1 changed, 0 same, 0 fresh: winners changed")
