@@ -148,7 +148,7 @@ u = [1, 2, 4]
 def page() -> str:
     """The reference page, Markdown."""
     parts = [_INTRO, *(_section(path, cls) for path, cls in _tables(RootTable, "")), _measure_section()]
-    return "\n".join([*parts, _rows_section(), _language_section(), _features_section()])
+    return "\n".join([*parts, _calls_section(), _rows_section(), _language_section(), _features_section()])
 
 
 def _tables(cls: Any, path: str) -> Iterator[tuple[str, Any]]:
@@ -238,6 +238,49 @@ def _measure_section() -> str:
     lines += ["| key | default | meaning |", "|---|---|---|"]
     lines += [f"| `{name}` | `{json.dumps(value)}` | {doc} |" for name, value, doc in measure.constant_docs()]
     return "\n".join([*lines, ""])
+
+
+CALLS_EXAMPLE = """\
+[family.scale]
+prototype = "void scale(const float *w, float *y, size_t m, size_t k)"
+layout = ["mr"]
+prepare = ["scale_pack(w0, w, m, k)"]
+
+[family.scale.grid.axes]
+mr = [4, 8]
+
+[family.scale.args]
+w0 = { in = "f32[m*k]" }                         # no parameter of scale: a buffer beside the call
+w = { scratch = "f32[ceil_div(m, mr)*mr*k]" }    # what scale_pack makes of it, in the row's layout
+y = { out = "f32[m]" }
+
+[family.scale.workload.usual]
+m = 64
+k = 64
+
+[family.scale.companion.scale_pack]
+prototype = "void scale_pack(const float *w0, float *w, size_t m, size_t k)"
+"""
+
+
+def _calls_section() -> str:
+    return f"""\
+## Calls, buffers and prepare
+
+`args` describes each pointer of the prototype by its parameter's name. A name that is no parameter is one
+more buffer: the row does not see it, `prepare`, `pointers` and other sizes may use it. Integers and floats
+need no table: workloads and gate sizes give their values.
+
+A `prepare` call is `function(argument, argument)`, without types and in the order of the function's
+prototype. An argument is a buffer of `args`, a scalar, or an integer as written. The calls run in file order
+before the timed window, for the gate and for the race. A companion is called with the row under test, so it
+packs what that very row reads; a family or a support function is the same for every row.
+
+```toml
+{CALLS_EXAMPLE}```
+
+A support function that `fill` names has the prototype `void NAME(void *data, size_t count, uint64_t seed)`.
+"""
 
 
 def _rows_section() -> str:

@@ -135,7 +135,11 @@ class AppTable:
         "What an untuned start does; `exe` only. Undeclared: `auto`, and `fallback` at `-O0`.", None
     )
     guard: Literal["auto", "manual"] = key("`manual` leaves the call of the guard to the author.", "auto")
-    sidecar: str = key("Share the winners of this app.", "")
+    sidecar: str = key(
+        "Share the winners of this app. Without it an app keeps winners of its own, in `<app>.tune.json`, and"
+        " needs a mint of its own: `tunebuild mint --app NAME`.",
+        "",
+    )
     confirm: ConfirmTable | None = key("An end-to-end race.", None)
 
 
@@ -236,7 +240,7 @@ class CompanionTable:
     )
     workload: Mapping[str, WorkloadTable] = key("Its points of use.", empty=dict)
     check: CheckTable | None = key("Its gate.", None)
-    prepare: Strings = key("Calls before the window, untimed.", ())
+    prepare: Strings = key("Calls before the window, untimed, as a family's.", ())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -260,7 +264,9 @@ class FamilyTable:
     pin: str = key("The row that is stamped, always: not raced, not demanded.", "")
     layout: Strings = key("Rows that agree on these values share one packed layout.", ())
     prepare: Strings = key(
-        "Calls before the window, untimed: a companion, another family, a support function.", ()
+        "Calls before the window, untimed, each written `function(argument, argument)`: a companion, another"
+        " family, a support function. See [Calls](#calls-buffers-and-prepare).",
+        (),
     )
     support: Strings = key("C files with functions for `prepare` and `fill`.", ())
     oracle: str = key("A second plain-C opinion: rows and reference are compared with it.", "")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from toml_project import read
 
 from tunebuild import schema
 from tunebuild.records import spelling
@@ -86,3 +87,11 @@ def test_schema_refuses_what_the_reader_refuses(text: str, path: str) -> None:
 def test_page_names_every_key_of_a_family() -> None:
     text = schema.page()
     assert all(f"| `{spelling(entry.name)}` |" in text for entry in fields(FamilyTable))
+
+
+def test_example_of_calls_on_the_page_reads_cleanly(tmp_path: Path) -> None:
+    files = [f"scale/{name}" for name in ("reference.c", "kernel.c.j2", "scale_pack.c", "scale_pack.c.j2")]
+    (family,) = read(tmp_path, '[project]\nname = "p"\n' + schema.CALLS_EXAMPLE, tuple(files)).families
+    assert [argument.name for argument in family.args] == ["w", "y", "m", "k", "w0"]
+    assert family.prepare[0].arguments == ("w0", "w", "m", "k")
+    assert schema.CALLS_EXAMPLE in schema.page()
