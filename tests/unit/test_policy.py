@@ -75,6 +75,8 @@ def test_environments_policy_is_announced_with_the_one_it_replaces() -> None:
         "tunebuild: policy fallback from TUNEBUILD_POLICY (tool would have error)"
     )
     assert effective(project(app), app, "").announcement == ""
+    library = replace(app, kind="library", policy=None)
+    assert effective(project(library), library, "fallback").announcement == ""
 
 
 def test_unknown_policy_in_the_environment_lists_the_flavours() -> None:
