@@ -81,13 +81,15 @@ def test_guard_calls_covered_exactly_what_the_stamp_takes_from_sidecar_or_profil
     fresh = {key: suffix for key, suffix in local.items() if suffix}
     adopted = profiles.adoption(tree, tree.scopes[0], chosen, here, fresh)
     held = {one.name for one in whole if all(fresh.get(seat.key) for seat in one.seats)}
+    # A seat measured here may not fit the profile's rows: then the family is raced whole, for that reason.
+    partly = {one.name for one in whole if any(fresh.get(seat.key) for seat in one.seats)}
     offered = resolve(tree, tree.apps[0], profiles=(profiles.source(profile),), here=here)
     for stamp in offered.seats:
         if stamp.family in held or adopted.kind == "none":
             continue
         if stamp.key not in adopted.residue:
             assert stamp.path == "p.json"
-        elif stamp.path:
+        elif stamp.path and stamp.family not in partly:
             assert "this box can run" in dict(adopted.why)[stamp.key]
     assert not {key for key, _ in adopted.entries} & (set(adopted.residue) | set(fresh))
 
