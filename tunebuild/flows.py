@@ -518,7 +518,7 @@ def exchanged(root: Path, app: str, action: str, url: str, accept: exchange.Acce
                 fix="run `tunebuild mint --stale`, then push",
             )
         hit = exchange.push(url, generated.manifest.project.name, document, generated.box, demand)
-        return f"sent {hit.kernels} winners as {hit.sha[:12]}, unverified"
+        return f"sent {_winners(hit.kernels)} as {hit.sha[:12]}, unverified"
     here = exchange.Here(
         generated.manifest.project.name, generated.box, read.path, read.built, read.binary_s, read.unfit
     )
@@ -527,7 +527,11 @@ def exchanged(root: Path, app: str, action: str, url: str, accept: exchange.Acce
         raise exchange.nothing_fits(url, here, demand)
     if not merged.taken:
         return f"nothing to adopt: {read.path.name} holds a fresh winner of every seat that it lists"
-    return f"adopted {len(merged.taken)} winner{'s' * (len(merged.taken) != 1)} into {read.path.name}"
+    return f"adopted {_winners(len(merged.taken))} into {read.path.name}"
+
+
+def _winners(count: int) -> str:
+    return f"{count} winner{'s' * (count != 1)}"
 
 
 def race_page(root: Path, app: str, target: Path) -> None:
