@@ -152,7 +152,11 @@ static void pack_rows(const float *a, size_t lda, float *packed, size_t rows, si
 /* k rows and up to 16 columns of b, without gaps; missing columns are zero. */
 static void pack_panel(const float *b, size_t n, float *to, size_t cols, size_t k)
 {
-    for (size_t p = 0; p < k; p++, b += n, to += 16) {
+    for (size_t p = 0; cols >= 16 && p < k; p++, b += n, to += 16) {
+        vf32_store(to + 0, vf32_load(b + 0));
+        vf32_store(to + 8, vf32_load(b + 8));
+    }
+    for (size_t p = 0; cols < 16 && p < k; p++, b += n, to += 16) {
         for (size_t j = 0; j < 16 && j < cols; j++)
             to[j] = b[j];
         for (size_t j = cols; j < 16; j++)

@@ -79,7 +79,11 @@ static void tile1(const float *a, size_t lda, const float *b, size_t ldb, float 
 /* k rows and up to 8 columns of b, without gaps; missing columns are zero. */
 static void pack_panel(const float *b, size_t n, float *to, size_t cols, size_t k)
 {
-    for (size_t p = 0; p < k; p++, b += n, to += 8) {
+    for (size_t p = 0; cols >= 8 && p < k; p++, b += n, to += 8) {
+        vf32_store(to + 0, vf32_load(b + 0));
+        vf32_store(to + 4, vf32_load(b + 4));
+    }
+    for (size_t p = 0; cols < 8 && p < k; p++, b += n, to += 8) {
         for (size_t j = 0; j < 8 && j < cols; j++)
             to[j] = b[j];
         for (size_t j = cols; j < 8; j++)
