@@ -216,7 +216,10 @@ def seats(project: Path) -> list[dict[str, Any]]:
         return []
     record = json.loads(found[0].read_text())
     made = []
-    for name, race in record.get("race", {}).items():
+    races = record.get("race", {})
+    for name, race in races.items():
+        if "." in name and name.partition(".")[0] in races:
+            continue  # a seat that the family no longer has
         cost = {suffix: 1 - row.get("gain_pct", 0.0) / 100 for suffix, row in race.get("rows", {}).items()}
         winner = race.get("winner", "")
         if winner in cost:

@@ -90,7 +90,7 @@ def picture(document: Mapping[str, Any]) -> str:
         return LEFT + WIDTH * (log2(value) - lowest) / (highest - lowest)
 
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{LEFT + WIDTH + 70}" height="{height}" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{LEFT + WIDTH + 110}" height="{height}" '
         'font-family="sans-serif" font-size="11">',
         f'<rect width="100%" height="100%" fill="white"/><text x="8" y="18" font-size="13" fill="{INK}">'
         f"Time of the best peer over ours, one thread, {escape(document['cpu'])}</text>",
