@@ -50,7 +50,7 @@ def sources(
     kind: ArtifactKind,
 ) -> dict[str, str]:
     """{path: C text} of what an app says of itself. ``digest``: `sidecar_digest` of what was stamped from."""
-    names = {family.name for family in codegen.app_families(manifest, app)}
+    names = {family.name for family in resolve.app_families(manifest, app)}
     facts = codegen_artifact.facts(
         manifest,
         app,
@@ -70,7 +70,7 @@ def sources(
     if app.kind in ("shared", "library"):
         functions = [
             function.function
-            for family in codegen.app_families(manifest, app)
+            for family in resolve.app_families(manifest, app)
             for function in plan.functions_of(family)
         ]
         files[f"{folder}/interface.c"] = codegen_artifact.interface_source(app.name, functions)
@@ -79,7 +79,7 @@ def sources(
 
 def app_sources(manifest: Manifest, app: App, files: Mapping[str, str]) -> graph.AppSources:
     folder = f"{codegen.GENERATED}/normal/{app.name}/"
-    names = {family.name for family in codegen.app_families(manifest, app)}
+    names = {family.name for family in resolve.app_families(manifest, app)}
     generated = tuple(path for path in files if path.startswith(folder) and Path(path).stem not in names)
     own = tuple(_relative(path, manifest) for path in app.sources)
     include = tuple(f"-I{_relative(path, manifest)}" for path in app.include)

@@ -84,7 +84,7 @@ def _family_digests(
     constants = [m.constants for m in plan.manifest.modules if m.name == family.module]
     used = tuple(dict.fromkeys(row.toolchain for row in planned.built)) or ("",)
     return {
-        "source": _short([sources, constants, [asdict_function(f) for f in planned.functions]]),
+        "source": _short([sources, constants, [f.function.text for f in planned.functions]]),
         "headers": included,
         "flags": _short([family.project.cflags, [(r.suffix, row_flags(family, r)) for r in planned.built]]),
         "compiler": "; ".join(compilers[family.project.name, name] for name in used),
@@ -94,10 +94,6 @@ def _family_digests(
 @functools.lru_cache(maxsize=4096)
 def _name(header: Path, root: Path) -> str:
     return Path(os.path.relpath(header, root)).as_posix()
-
-
-def asdict_function(function: PlannedFunction) -> str:
-    return function.function.text
 
 
 def _bodies(planned: PlannedFamily) -> Iterable[tuple[str, Path]]:

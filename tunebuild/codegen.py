@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tunebuild import expressions
+from tunebuild import expressions, resolve
 from tunebuild.model import (
     REFERENCE,
     App,
@@ -200,17 +200,11 @@ def constants_headers(manifest: Manifest) -> dict[str, str]:
     return files
 
 
-def app_families(manifest: Manifest, app: App) -> tuple[Family, ...]:
-    """The families stamped into ``app``: those of its scopes, and those in no scope at all."""
-    elsewhere = {name for scope in manifest.scopes if scope.name not in app.scopes for name in scope.families}
-    return tuple(family for family in manifest.families if family.name not in elsewhere)
-
-
 def header(manifest: Manifest, app: App) -> str:
     """The public header of one app: every family and companion, the registries, the status interface."""
     name = identifier(app.name)
     guard = f"{name.upper()}_H"
-    families = app_families(manifest, app)
+    families = resolve.app_families(manifest, app)
     modules = tuple(dict.fromkeys(family.module for family in families))
     constants = "".join(
         f'#include "{constants_header(module.name)}"\n'

@@ -278,7 +278,7 @@ def status_of(generated: Generated, app: App) -> Status:
 
 
 def _families(manifest: Manifest, app: App) -> frozenset[str]:
-    return frozenset(family.name for family in codegen.app_families(manifest, app))
+    return frozenset(family.name for family in resolve.app_families(manifest, app))
 
 
 def scope_states(generated: Generated, app: App) -> tuple[policy.ScopeState, ...]:

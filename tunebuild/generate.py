@@ -486,7 +486,7 @@ def _all_sources(
     files[f"{codegen.GENERATED}/tune/drivers.c"] = codegen.drivers_source(planned.families, fills)
     for app in manifest.apps:
         files[f"{codegen.GENERATED}/include/{codegen.identifier(app.name)}.h"] = codegen.header(manifest, app)
-        names = {family.name for family in codegen.app_families(manifest, app)}
+        names = {family.name for family in resolve.app_families(manifest, app)}
         of_family = codegen.stamps_by_family(planned, stamps[app.name])
         for each in planned.families:
             if each.family.name in names:

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from tunebuild import codegen
+from tunebuild import codegen, resolve
 from tunebuild.model import REFERENCE, App, Family, Row, Stamps
 from tunebuild.plan import Plan, PlannedFamily, row_flags
 
@@ -290,7 +290,7 @@ def app_edges(
 ) -> list[Edge]:
     """The normal build of one app: entries, status, its own sources, and what is linked of them."""
     default, _ = compiler_of[plan.manifest.project.name, ""]
-    names = {family.name for family in codegen.app_families(plan.manifest, app)}
+    names = {family.name for family in resolve.app_families(plan.manifest, app)}
     of_family = codegen.stamps_by_family(plan, stamps)
     edges: list[Edge] = []
     objects: list[str] = []

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from tunebuild import codegen, flows, gates, generate, policy, rail, release
+from tunebuild import codegen, flows, gates, generate, policy, rail, release, resolve
 from tunebuild.document import Document
 from tunebuild.errors import Refused, UsageError, WorkFailed
 from tunebuild.generate import Generated
@@ -163,7 +163,7 @@ def _rejected(
 
 def _ship(generated: Generated, app: App, target: Path) -> tuple[str, ...]:
     """Lay the bundle beside its place, then rename it there: whole or not at all."""
-    families = codegen.app_families(generated.manifest, app)
+    families = resolve.app_families(generated.manifest, app)
     modules = {family.module for family in families}
     constants = tuple(
         codegen.constants_header(module.name)
