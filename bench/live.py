@@ -110,14 +110,31 @@ def environ(folder: Path, extra: Mapping[str, str]) -> dict[str, str]:
     return {**kept, "TUNEBUILD_HISTORY": str(folder / "history"), "PYTHONPATH": str(ROOT), **extra}
 
 
-def mint(folder: Path, only: str, extra: Mapping[str, str], *words: str) -> float:
+REFUSED = 3
+
+
+def run_mint(folder: Path, only: str, extra: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "tunebuild", "mint", *(["--only", only] if only else [])]
+    return subprocess.run(command, cwd=folder, env=environ(folder, extra), capture_output=True, text=True)
+
+
+def mint(folder: Path, only: str, extra: Mapping[str, str]) -> float:
     """One mint; its wall time in seconds. Raises when it fails."""
-    command = [sys.executable, "-m", "tunebuild", "mint", *(["--only", only] if only else []), *words]
     started = time.monotonic()
-    done = subprocess.run(command, cwd=folder, env=environ(folder, extra), capture_output=True, text=True)
+    done = run_mint(folder, only, extra)
     if done.returncode:
-        raise SystemExit(f"{' '.join(command[2:])} gave {done.returncode}\n{done.stderr[-2000:]}")
-    return time.monotonic() - started
+        raise SystemExit(f"mint gave {done.returncode}\n{done.stderr[-2000:]}")
+    wall = time.monotonic() - started
+    print(f"mint: {wall:.1f} s", file=sys.stderr, flush=True)
+    return wall
+
+
+def refusal(folder: Path) -> dict[str, Any]:
+    """A mint under the disturbance without an override: its exit code, and whether the sidecar is as it was."""
+    (path,) = folder.glob("*.tune.json")
+    before = path.read_bytes()
+    done = run_mint(folder, "", {})
+    return {"exit": done.returncode, "expected": REFUSED, "unchanged": path.read_bytes() == before}
 
 
 def record(folder: Path) -> dict[str, Any]:
@@ -186,6 +203,7 @@ def re_mints(count: int, only: str, disturbed: bool, doses: float) -> dict[str, 
                 doses_spent += [race["doses"] for race in found["race"].values()]
                 noise.append(found["provenance"]["noise_probes"])
                 before = found["kernels"]
+            refused = refusal(folder) if disturbed else None
         return {
             "mints": count,
             "disturbed": disturbed,
@@ -197,6 +215,7 @@ def re_mints(count: int, only: str, disturbed: bool, doses: float) -> dict[str, 
             "wall_s": [round(wall, 1) for wall in walls],
             "doses_per_seat": round(mean(doses_spent), 1),
             "noise": noise,
+            **({"without_override": refused} if disturbed else {}),
         }
 
 
