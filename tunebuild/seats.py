@@ -7,7 +7,7 @@ seats inside it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from tunebuild import expressions
@@ -36,30 +36,60 @@ def combine(outcomes: Sequence[Outcome], measure: Measure) -> tuple[Outcome, ...
     """The seats' outcomes with their winners in one layout. All heats have the same rows in the same order.
 
     A layout other than the fallback's must beat the fallback by the bar in the weighted mean over the seats;
-    inside it every seat takes its best row, even one that alone would not clear the bar.
+    inside it every seat takes its best row, even one that alone would not clear the bar. The layout that all
+    incumbents share is kept while it is within the bar of the best, as an incumbent row is.
     """
     if any(outcome.winner < 0 for outcome in outcomes):
         return tuple(outcomes)
-    home = {outcome.heat.layouts[outcome.control] for outcome in outcomes}
+    homes = {outcome.heat.layouts[outcome.control] for outcome in outcomes}
+    home = min(homes)
+    worth = {
+        layout: value
+        for layout in sorted({each for outcome in outcomes for each in outcome.heat.layouts})
+        if len(homes) == 1 and (value := _worth(outcomes, layout, layout == home)) is not None
+    }
+    bar = max(outcome.bar.pct for outcome in outcomes)
+    able = {layout: value for layout, value in worth.items() if layout == home or value >= bar}
+    layout = _chosen(able, _sitting(outcomes), measure, bar) if able else home
+    return tuple(_inside(outcome, layout, layout in homes, measure) for outcome in outcomes)
+
+
+def _worth(outcomes: Sequence[Outcome], layout: int, at_home: bool) -> float | None:
+    """The weighted mean gain of the seats' best rows of ``layout``; one
+    without such a row keeps its fallback at home, and cannot live elsewhere."""
     weights = [sum(weight for _, weight in outcome.heat.workloads) for outcome in outcomes]
-    scored: list[tuple[float, int]] = []
-    for layout in sorted({each for outcome in outcomes for each in outcome.heat.layouts}):
-        best = [_best(outcome, layout) for outcome in outcomes]
-        if all(row is not None for row in best):
-            gains = [row.gain_pct for row in best if row is not None]
-            scored.append((sum(w * g for w, g in zip(weights, gains, strict=True)) / sum(weights), layout))
-    gain, layout = max(scored, default=(0.0, -1), key=lambda pair: (pair[0], -pair[1]))
-    if len(home) > 1 or layout < 0 or (layout not in home and gain < outcomes[0].bar.pct):
-        layout = next(iter(sorted(home)))
-    return tuple(_inside(outcome, layout, layout in home, measure) for outcome in outcomes)
+    best = [
+        max((row.gain_pct for row in _raced(outcome, layout) if row.clears or not at_home), default=None)
+        for outcome in outcomes
+    ]
+    gains = [0.0 if gain is None and at_home else gain for gain in best]
+    if any(gain is None for gain in gains):
+        return None
+    return sum(w * gain for w, gain in zip(weights, gains, strict=True) if gain is not None) / sum(weights)
+
+
+def _sitting(outcomes: Sequence[Outcome]) -> int | None:
+    """The layout of every seat's incumbent, if they have one and agree."""
+    sitting = {
+        None if (row := outcome.heat.incumbent) is None else outcome.heat.layouts[row] for outcome in outcomes
+    }
+    return sitting.pop() if len(sitting) == 1 else None
+
+
+def _chosen(worth: Mapping[int, float], sitting: int | None, measure: Measure, bar_pct: float) -> int:
+    """Narrow to take, wide to keep, as with rows: the order of layouts is that of the grid."""
+    best = max(worth.values())
+    if sitting is not None and sitting in worth and worth[sitting] >= best - _keep_band_pct(measure, bar_pct):
+        return sitting
+    return next(layout for layout, value in worth.items() if value >= best - measure.take_band_pct)
+
+
+def _keep_band_pct(measure: Measure, bar_pct: float) -> float:
+    return measure.keep_band_pct or bar_pct
 
 
 def _raced(outcome: Outcome, layout: int) -> list[RowResult]:
     return [row for row in outcome.rows if row.layout == layout and row.slices > 0]
-
-
-def _best(outcome: Outcome, layout: int) -> RowResult | None:
-    return max(_raced(outcome, layout), key=lambda row: row.gain_pct, default=None)
 
 
 def _inside(outcome: Outcome, layout: int, at_home: bool, measure: Measure) -> Outcome:
@@ -73,18 +103,22 @@ def _inside(outcome: Outcome, layout: int, at_home: bool, measure: Measure) -> O
             return replace(outcome, winner=outcome.control, held_by="fallback", margin_pct=0.0)
     best = max(row.gain_pct for row in rows)
     tied = [row for row in rows if row.gain_pct >= best - measure.take_band_pct]
-    incumbent = outcome.heat.incumbent
-    held = next(
-        (row for row in tied if incumbent is not None and row.suffix == outcome.heat.rows[incumbent]), None
-    )
-    chosen = held or tied[0]
+    chosen = held = _held(outcome, rows, best - _keep_band_pct(measure, outcome.bar.pct))
+    if chosen is None:
+        chosen = tied[0]
     return replace(
         outcome,
         winner=outcome.heat.rows.index(chosen.suffix),
-        held_by="incumbent" if held else "margin",
+        held_by="incumbent" if held else "margin" if chosen.gain_pct == best else "tie",
         margin_pct=max(chosen.gain_pct, 0.0),
         tie=tuple(outcome.heat.rows.index(row.suffix) for row in tied),
     )
+
+
+def _held(outcome: Outcome, rows: Sequence[RowResult], least_pct: float) -> RowResult | None:
+    """The incumbent, if it is among ``rows`` and gains ``least_pct`` at least."""
+    sitting = None if outcome.heat.incumbent is None else outcome.heat.rows[outcome.heat.incumbent]
+    return next((row for row in rows if row.suffix == sitting and row.gain_pct >= least_pct), None)
 
 
 def agree(outcomes: Sequence[Outcome]) -> tuple[Outcome, ...]:

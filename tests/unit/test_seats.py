@@ -56,6 +56,29 @@ def test_seats_inside_one_layout_win_their_own_rows() -> None:
     assert winners(seat(1.0, 9.0, 4.0), seat(1.0, 4.0, 9.0)) == ["r2", "r3"]
 
 
+def test_incumbent_layout_within_the_bar_is_kept_and_a_better_one_beyond_it_is_not() -> None:
+    both = [seat(6.0, 7.5, 1.0, incumbent=1), seat(6.0, 7.5, 1.0, incumbent=1)]
+    assert winners(*both) == ["r1", "r1"]
+    both = [seat(6.0, 9.5, 1.0, incumbent=1), seat(6.0, 9.5, 1.0, incumbent=1)]
+    assert winners(*both) == ["r2", "r2"]
+    assert winners(*[seat(8.5, 6.0, 1.0, incumbent=2)] * 2) == ["r2", "r2"]
+
+
+def test_layouts_within_one_percent_of_each_other_go_by_grid_order() -> None:
+    assert winners(seat(6.0, 6.8, 1.0), seat(6.0, 6.8, 1.0)) == ["r1", "r1"]
+    assert winners(seat(6.0, 7.2, 1.0), seat(6.0, 7.2, 1.0)) == ["r2", "r2"]
+
+
+def test_layout_at_home_counts_only_what_its_rows_would_win() -> None:
+    assert winners(seat(2.9, 3.4, 1.0), seat(2.9, 3.4, 1.0)) == ["r2", "r2"]
+
+
+def test_incumbent_row_inside_another_layout_keeps_within_the_bar() -> None:
+    other = seat(1.0, 9.0, 4.0)
+    assert winners(seat(1.0, 9.0, 6.5, incumbent=3), other) == ["r3", "r2"]
+    assert winners(seat(1.0, 9.0, 5.0, incumbent=3), other) == ["r2", "r2"]
+
+
 def test_demotion_of_one_seat_takes_the_others_home() -> None:
     both = seats.combine([seat(1.0, 9.0, 4.0), seat(1.0, 4.0, 9.0)], MEASURE)
     lost = settle(both[0], validated(Stage((0.0, 1.0, 0.0, 0.0)), both[0]))
