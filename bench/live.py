@@ -1,7 +1,7 @@
 """Mints on this machine, again and again: how often a winner changes, what a winner costs, how long it takes.
 
     python bench/live.py --mints 10                       idle re-mints of the catalogue
-    python bench/live.py --mints 10 --disturbed           with a process burning 30 ms of every 230 ms on the core
+    python bench/live.py --mints 10 --disturbed 10        and with a process burning 30 ms of every 230 ms on the core
     python bench/live.py --identical 50                   ten rows of equal speed: none may be crowned
     python bench/live.py --only dot_f32,axpy --mints 3    some seats alone
 
@@ -28,6 +28,9 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
+from tunerlab import dots
+from tunerlab.package import snapshot
+
 from tunebuild import host
 
 BURN = """
@@ -40,63 +43,10 @@ while True:
     time.sleep(0.200)
 """
 
-IDENTICAL_TOML = """\
-[project]
-name = "identical"
-
-[family.dot]
-prototype = "float dot(const float *a, const float *b, size_t n)"
-fallback = "id0"
-grid.axes = { id = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9] }
-args = { a = { in = "f32[n]" }, b = { in = "f32[n]" } }
-check = { compare = { rtol = 1e-5, scale = "abs" } }
-
-[family.dot.workload.l1]
-n = 4096
-"""
-
-IDENTICAL_C = """\
-#include <stddef.h>
-
-float dot(const float *a, const float *b, size_t n)
-{
-    float sum = 0;
-    for (size_t i = 0; i < n; i++)
-        sum += a[i] * b[i];
-    return sum;
-}
-"""
-
-# The number is data beside the code, so that rows differ as objects and not in speed.
-IDENTICAL_J2 = """\
-typedef float vec __attribute__((vector_size(16), aligned(4)));
-__asm__(".pushsection .rodata\\n.long {{ id }}\\n.popsection");
-
-{{ prototype }}
-{
-    vec s0 = {0}, s1 = {0}, s2 = {0}, s3 = {0};
-    size_t i = 0;
-    for (; i + 16 <= n; i += 16) {
-        s0 += *(const vec *)(a + i) * *(const vec *)(b + i);
-        s1 += *(const vec *)(a + i + 4) * *(const vec *)(b + i + 4);
-        s2 += *(const vec *)(a + i + 8) * *(const vec *)(b + i + 8);
-        s3 += *(const vec *)(a + i + 12) * *(const vec *)(b + i + 12);
-    }
-    s0 += s1 + s2 + s3;
-    float sum = s0[0] + s0[1] + s0[2] + s0[3];
-    for (; i < n; i++)
-        sum += a[i] * b[i];
-    return sum;
-}
-"""
-
 
 @contextmanager
-def disturbance(wanted: bool) -> Iterator[None]:
+def disturbance() -> Iterator[None]:
     """A competitor on the race's own core while the block runs."""
-    if not wanted:
-        yield
-        return
     core = host.race_core(host.cores())
     with subprocess.Popen([sys.executable, "-c", BURN, str(core)]) as burner:
         try:
@@ -107,10 +57,11 @@ def disturbance(wanted: bool) -> Iterator[None]:
 
 def environ(folder: Path, extra: Mapping[str, str]) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith("TUNEBUILD_")}
-    return {**kept, "TUNEBUILD_HISTORY": str(folder / "history"), "PYTHONPATH": str(ROOT), **extra}
+    return {**kept, "TUNEBUILD_HISTORY": str(folder / "history"), "PYTHONPATH": str(snapshot()), **extra}
 
 
 REFUSED = 3
+OVERRIDE = {"TUNEBUILD_NOISE_OVERRIDE": "1"}
 
 
 def run_mint(folder: Path, only: str, extra: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
@@ -118,15 +69,15 @@ def run_mint(folder: Path, only: str, extra: Mapping[str, str]) -> subprocess.Co
     return subprocess.run(command, cwd=folder, env=environ(folder, extra), capture_output=True, text=True)
 
 
-def mint(folder: Path, only: str, extra: Mapping[str, str]) -> float:
-    """One mint; its wall time in seconds. Raises when it fails."""
+def mint(folder: Path, only: str, extra: Mapping[str, str]) -> float | None:
+    """One mint; its wall time in seconds, or None where the box was refused. Raises when it fails."""
     started = time.monotonic()
     done = run_mint(folder, only, extra)
-    if done.returncode:
-        raise SystemExit(f"mint gave {done.returncode}\n{done.stderr[-2000:]}")
     wall = time.monotonic() - started
-    print(f"mint: {wall:.1f} s", file=sys.stderr, flush=True)
-    return wall
+    if done.returncode not in (0, REFUSED):
+        raise SystemExit(f"mint gave {done.returncode}\n{done.stderr[-2000:]}")
+    print(f"mint: {'refused' if done.returncode else f'{wall:.1f} s'}", file=sys.stderr, flush=True)
+    return None if done.returncode else wall
 
 
 def refusal(folder: Path) -> dict[str, Any]:
@@ -161,7 +112,7 @@ def long_gains(folder: Path, only: str, doses_per_row: float) -> dict[str, dict[
         "leave_z = 6.0\nfar_pct = 30.0\n"
     )
     toml.write_text(text + long)
-    mint(folder, only, {"TUNEBUILD_NOISE_OVERRIDE": "1"})
+    mint(folder, only, OVERRIDE)
     found = {
         key: {suffix: row["gain_pct"] for suffix, row in race["rows"].items()}
         for key, race in record(folder)["race"].items()
@@ -178,61 +129,90 @@ def regret(gains: Mapping[str, float], chosen: str) -> float:
     return 100.0 * (best - gains[chosen]) / (100.0 - gains[chosen])
 
 
-def re_mints(count: int, only: str, disturbed: bool, doses: float) -> dict[str, Any]:
+def flip(
+    race: Mapping[str, Any], key: str, before: str, winner: str, gains: Mapping[str, Mapping[str, float]]
+) -> dict[str, Any]:
+    """One changed winner, with what its race and the long race say of both rows."""
+
+    def said(suffix: str) -> dict[str, Any]:
+        row = race.get("rows", {}).get(suffix, {})
+        told = {name: row[name] for name in ("gain_pct", "error_pct", "left_why") if name in row}
+        return {"row": suffix, "long_gain_pct": gains.get(key, {}).get(suffix), **told}
+
+    why = {name: race[name] for name in ("held_by", "tie", "demoted", "validation", "doses") if name in race}
+    return {"seat": key, "from": said(before), "to": said(winner), **why}
+
+
+def keep(folder: Path, kept: Path | None, index: int) -> None:
+    """Copy the sidecar of one mint to ``kept``."""
+    if kept is not None:
+        kept.mkdir(parents=True, exist_ok=True)
+        (path,) = folder.glob("*.tune.json")
+        shutil.copy(path, kept / f"{index:02}.tune.json")
+
+
+def re_mints(idle: int, disturbed: int, only: str, doses: float) -> dict[str, Any]:
+    """Idle re-mints, then disturbed ones, of one tree; regret is against one long race before both."""
     with tempfile.TemporaryDirectory(prefix="tunebuild-live-") as name:
         folder = Path(name)
         catalogue(folder)
         gains = long_gains(folder, only, doses)
         (path,) = folder.glob("*.tune.json")
         path.unlink()
-        mint(folder, only, {"TUNEBUILD_NOISE_OVERRIDE": "1"})  # compiles, and names the first incumbents
-        before = record(folder)["kernels"]
-        flips, seats, walls, regrets, doses_spent, noise = [], 0, [], [], [], []
-        extra = {"TUNEBUILD_NOISE_OVERRIDE": "1"} if disturbed else {}
-        with disturbance(disturbed):
-            for index in range(count):
-                walls.append(mint(folder, only, extra))
-                found = record(folder)
-                seats += len(found["kernels"])
-                flips += [
-                    {"mint": index, "seat": key, "from": before.get(key), "to": winner}
-                    for key, winner in found["kernels"].items()
-                    if before.get(key) != winner
-                ]
-                regrets += [regret(gains.get(key, {}), winner) for key, winner in found["kernels"].items()]
-                doses_spent += [race["doses"] for race in found["race"].values()]
-                noise.append(found["provenance"]["noise_probes"])
-                before = found["kernels"]
-            refused = refusal(folder) if disturbed else None
-        return {
-            "mints": count,
-            "disturbed": disturbed,
-            "seats": seats,
-            "flips": flips,
-            "flips_pct": round(100 * len(flips) / max(seats, 1), 2),
-            "regret_mean_pct": round(mean(regrets), 3),
-            "regret_max_pct": round(max(regrets), 2),
-            "wall_s": [round(wall, 1) for wall in walls],
-            "doses_per_seat": round(mean(doses_spent), 1),
-            "noise": noise,
-            **({"without_override": refused} if disturbed else {}),
-        }
+        mint(folder, only, OVERRIDE)  # compiles, and names the first incumbents
+        found = {"idle": series(folder, idle, only, gains, {})}
+        if disturbed:
+            with disturbance():
+                found["disturbed"] = series(folder, disturbed, only, gains, OVERRIDE)
+                found["disturbed"]["without_override"] = refusal(folder)
+        return found
+
+
+def series(
+    folder: Path, count: int, only: str, gains: Mapping[str, Mapping[str, float]], extra: Mapping[str, str]
+) -> dict[str, Any]:
+    """Re-mints one after the other, each with the last one's winners as incumbents."""
+    before = record(folder)["kernels"]
+    flips, refused, walls, regrets, doses_spent, noise = [], 0, [], [], [], []
+    for index in range(count):
+        wall = mint(folder, only, extra)
+        if wall is None:
+            refused += 1
+            continue
+        walls.append(round(wall, 1))
+        found = record(folder)
+        flips += [
+            {"mint": index, "seat": key, "from": before.get(key), "to": winner}
+            for key, winner in found["kernels"].items()
+            if before.get(key) != winner
+        ]
+        regrets += [regret(gains.get(key, {}), winner) for key, winner in found["kernels"].items()]
+        doses_spent += [race["doses"] for race in found["race"].values()]
+        noise.append(found["provenance"]["noise_probes"])
+        before = found["kernels"]
+    return {
+        "mints": count,
+        "refused": refused,
+        "seats": len(regrets),
+        "flips": flips,
+        "flips_pct": round(100 * len(flips) / max(len(regrets), 1), 2),
+        "regret_mean_pct": round(mean(regrets or [0.0]), 3),
+        "regret_max_pct": round(max(regrets, default=0.0), 2),
+        "wall_s": walls,
+        "doses_per_seat": round(mean(doses_spent or [0.0]), 1),
+        "noise": noise,
+    }
 
 
 def identical(count: int) -> dict[str, Any]:
     """Ten rows that differ in a constant beside their code: a crown is a false one."""
     with tempfile.TemporaryDirectory(prefix="tunebuild-same-") as name:
-        folder = Path(name)
-        kernel = folder / "kernels/templates/dot"
-        kernel.mkdir(parents=True)
-        (folder / "tune.toml").write_text(IDENTICAL_TOML)
-        (kernel / "reference.c").write_text(IDENTICAL_C)
-        (kernel / "kernel.c.j2").write_text(IDENTICAL_J2)
+        folder = dots.write_equal(Path(name) / "equal", 10)
         crowned, walls, doses = [], [], []
         for index in range(count):
             for path in folder.glob("*.tune.json"):
                 path.unlink()
-            walls.append(mint(folder, "", {"TUNEBUILD_NOISE_OVERRIDE": "1"}))
+            walls.append(mint(folder, "", OVERRIDE) or 0.0)
             found = record(folder)
             doses.append(found["race"]["dot"]["doses"])
             if found["kernels"]["dot"] != "id0":
@@ -252,15 +232,18 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--mints", type=int, default=0)
-    parser.add_argument("--disturbed", action="store_true")
+    parser.add_argument("--disturbed", type=int, default=0)
     parser.add_argument("--identical", type=int, default=0)
     parser.add_argument("--only", default="")
     parser.add_argument("--long", type=float, default=20.0, help="doses a row of the long race")
+    parser.add_argument("--keep", type=Path, help="a folder for the sidecar of each mint")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     found: dict[str, Any] = {}
     if options.mints:
-        found["re_mints"] = re_mints(options.mints, options.only, options.disturbed, options.long)
+        found["re_mints"] = re_mints(
+            options.mints, options.only, options.disturbed, options.long, options.keep
+        )
     if options.identical:
         found["identical"] = identical(options.identical)
     if options.json:
