@@ -229,9 +229,13 @@ def _afford(track: Track, standing: Standing, number: int) -> bool:
 
 
 def budget_ns(track: Track) -> float:
-    """What the race may spend; where one call outlasts a window, doses count windows instead of time."""
+    """What the race may spend; where one call outlasts a window, doses count windows instead of time.
+
+    With n workloads the root of n times as much: their mean is then known as well as one workload alone is.
+    """
     m = track.measure
     doses = m.budget_doses + m.budget_doses_per_row * len(track.heat.rows)
+    doses *= math.sqrt(len(track.heat.workloads))
     longest = max((track.cost_ns[w, track.control] for w in range(len(track.heat.workloads))), default=0.0)
     return doses * m.dose_ms * 1e6 * max(longest / (m.slice_ms * 1e6), 1.0)
 

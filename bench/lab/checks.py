@@ -10,6 +10,7 @@ import itertools
 import json
 import math
 import random
+import zlib
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -397,6 +398,24 @@ def workloads_are_weighed() -> None:
     assert raced(Stage(gains), replace(even, workloads=(("a", 9.0), ("b", 1.0)))).winner == 1
 
 
+def several_workloads_have_a_larger_budget() -> None:
+    """By the square root of their number: four may spend twice what one may, and spend more than that one."""
+    one = MEASURE.budget_doses + 12 * MEASURE.budget_doses_per_row
+    for count, least, most in ((1, 0.7 * one, one), (4, 1.2 * one, 2 * one)):
+        gains = tuple((0.0, *[2.9] * 11) for _ in range(count))
+        even = tuple((f"w{load}", 1.0) for load in range(count))
+        outcome = raced(Stage(gains, sigma=0.1), heat(12, workloads=even))
+        assert least < outcome.doses <= most, (count, outcome.doses)
+
+
+def layouts_apart_are_known_to_half_a_percent() -> None:
+    """All seats choose a layout together, so every layout's best row is measured until it is known."""
+    outcome = raced(Stage((0.0, 1.0, 9.0, -3.0), sigma=0.02), heat(4, layouts=(0, 0, 1, 2), apart=True))
+    errors = [row.error_pct for row in outcome.rows[1:]]
+    assert outcome.rounds > 1 and all(0.3 < error <= 0.51 for error in errors), errors
+    assert not any(row.left_why == "cannot reach the bar" for row in outcome.rows)
+
+
 def loser_on_one_workload_is_out() -> None:
     gains = ((0.0, 20.0, 4.0), (0.0, -5.0, 4.0))
     assert raced(Stage(gains), heat(3, workloads=(("a", 1.0), ("b", 1.0)))).winner == 2
@@ -546,33 +565,64 @@ def summaries() -> dict[str, list[object]]:
         ),
         "deaths": (Stage((1.0, 5.0, 6.0, 5.5), sigma=0.01, dies={2: 4, 0: 7}), heat(4, controls=(0, 3, 1))),
         "crowd": (Stage((0.0, 9.0, *[-row / 20 for row in range(118)]), sigma=0.02), heat(120)),
+        "calls of 10 ns to 10 ms": (
+            Stage((90.0, 99.99, 99.0, 0.0, -900.0, -9900.0, 91.0), sigma=0.01),
+            heat(7, incumbent=6),
+        ),
+        "coarse clock": (
+            Stage((0.0, 6.0, 5.5, 1.0), sigma=0.01, step_ns=100_000),
+            heat(4, clock_step_ns=1e5),
+        ),
+        "loud and apart": (
+            Stage((0.0, 1.0, 7.0, 6.5, 2.0, -3.0), sigma=0.05),
+            heat(6, layouts=(0, 0, 1, 1, 2, 2), apart=True, incumbent=3),
+        ),
+        "four workloads, loud": (
+            Stage(tuple((0.0, *[4.0 + load] * 3, -9.0, 20.0 - 9 * load) for load in range(4)), sigma=0.05),
+            heat(6, workloads=(("a", 4.0), ("b", 1.0), ("c", 1.0), ("d", 2.0)), incumbent=0),
+        ),
+        "half of the windows shared": (Stage((0.0, 8.0, 7.5, 2.0), sigma=0.02, shared_every=2), heat(4)),
+        "steps": (
+            Stage(
+                tuple(4.0 - row / 4 for row in range(24)),
+                (lambda stage, *_: 0.06 * (sum(stage.windows.values()) // 7 % 2),),
+                sigma=0.004,
+            ),
+            heat(24, control=20),
+        ),
     }
     found: dict[str, list[object]] = {}
     for name, (stage, asked) in scenes.items():
         outcome = raced(stage, asked)
         found[name] = _numbers(outcome, stage)
         if outcome.winner >= 0 and outcome.winner != outcome.control:
-            fresh = replace(stage, asked=[], windows=Counter(), seed=9, dies={})
-            validation = validated(fresh, outcome)
-            found[f"{name}, validated"] = [
-                validation.kept, validation.why, validation.pairs, validation.over, len(fresh.asked),
-                *(round(each, 3) for each in (validation.margin_pct, validation.drift_pct, validation.doses)),
-            ]  # fmt: skip
+            for words, sigma in (("validated", stage.sigma), ("validated in noise", 0.06)):
+                fresh = replace(stage, asked=[], windows=Counter(), seed=9, dies={}, sigma=sigma)
+                found[f"{name}, {words}"] = _said(validated(fresh, outcome), fresh)
     for sigma in (0.01, 0.3):
         stage = Stage((0.0, 0.0), sigma=sigma)
         reading = drive(stage, noise.probe("start", replace(MEASURE, settle_s=0.7), 2.0, seed=3))
-        found[f"probe {sigma}"] = [
-            str(reading),
-            len(stage.asked),
-            sum(s.reps for a in stage.asked for s in a.slices),
-        ]
+        found[f"probe {sigma}"] = [str(reading), _questions(stage)]
     return found
+
+
+def _said(validation: Validation, stage: Stage) -> list[object]:
+    edges = validation.interval_pct or ()
+    return [
+        validation.kept, validation.why, validation.pairs, validation.over, _questions(stage),
+        *(round(each, 3) for each in (validation.margin_pct, validation.drift_pct, validation.doses, *edges)),
+    ]  # fmt: skip
+
+
+def _questions(stage: Stage) -> int:
+    """One number of all that was asked: rows, repetitions, order, placements."""
+    return zlib.crc32(repr(stage.asked).encode())
 
 
 def _numbers(outcome: Outcome, stage: Stage) -> list[object]:
     made: list[object] = [
         outcome.winner_suffix, outcome.held_by, outcome.control_suffix, list(outcome.tie), outcome.rounds,
-        outcome.placements, len(stage.asked), round(outcome.doses, 2), round(outcome.margin_pct, 3),
+        outcome.placements, _questions(stage), round(outcome.doses, 2), round(outcome.margin_pct, 3),
         [f"{each.suffix} {each.stage} {each.why}" for each in outcome.rejected],
     ]  # fmt: skip
     for row in outcome.rows[:12]:
@@ -628,6 +678,8 @@ CHECKS: dict[str, Callable[[], None]] = {
         budget_holds_in_noise,
         far_rows_leave_in_noise,
         workloads_are_weighed,
+        several_workloads_have_a_larger_budget,
+        layouts_apart_are_known_to_half_a_percent,
         loser_on_one_workload_is_out,
         dead_row_is_named_and_the_others_race_on,
         next_control_takes_over,

@@ -105,6 +105,20 @@ def test_two_modes_finds_two_states_and_no_state_in_noise() -> None:
 
 def test_two_modes_of_too_few_values_are_none() -> None:
     assert two_modes([1.0, 2.0, 3.0], 0.5) == (0.0, 0.0)
+    assert two_modes([], 0.2) == two_modes([1.0, 2.0, 9.0], 0.2) == (0.0, 0.0)
+
+
+def test_two_modes_are_told_in_spreads_inside_the_groups() -> None:
+    gap, separation = two_modes([1.2, 0.0, 1.1, 0.1, 1.0, 0.2], 0.2)
+    assert gap == pytest.approx(1.0) and separation == pytest.approx(10.0)
+    assert two_modes([0.0, 0.0, 2.0, 2.0], 0.2) == (2.0, math.inf)
+    assert two_modes([3.0, 3.0, 3.0, 3.0], 0.2) == (0.0, 0.0)
+
+
+def test_group_smaller_than_its_share_is_no_mode() -> None:
+    few = [0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 9.0, 9.1]
+    assert two_modes(few, 0.2)[0] == pytest.approx(9.05 - 0.3)
+    assert two_modes(few, 0.3)[0] < 9.05 - 0.3
 
 
 blocks = st.lists(st.permutations(range(5)).map(lambda order: list(order)), min_size=4, max_size=12)
