@@ -7,6 +7,8 @@ import sys
 
 from tunebuild import memo
 
+HEARD_S = 1.5  # a signal whose exception was dropped is raised again; ending children takes less
+
 
 def main(arguments: list[str] | None = None) -> None:
     """The console command. A no-op build becomes ninja before anything else is imported."""
@@ -90,7 +92,7 @@ def _ended(number: int, frame: object) -> None:
     _asked_to_end.append(number)
     signal.signal(number, signal.SIG_DFL)
     # Raised inside a destructor or a callback an exception is dropped, so it is raised until it is heard.
-    signal.setitimer(signal.ITIMER_REAL, 1.0, 1.0)
+    signal.setitimer(signal.ITIMER_REAL, HEARD_S, 1.0)
     raise _Ended(number)
 
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
+import shutil
 import tempfile
 import time
 from collections.abc import Iterator
@@ -55,7 +57,7 @@ def write_durable(path: Path, data: bytes, mode: int = 0o644) -> None:
             os.fchmod(stream.fileno(), mode)
             os.fsync(stream.fileno())
         os.replace(temporary, target)
-        _sync_folder(target.parent)
+        _sync(target.parent)
     except OSError as error:
         if temporary:
             with contextlib.suppress(OSError):
@@ -85,24 +87,63 @@ def require_writable(path: Path) -> None:
         ) from error
 
 
-def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
+def _sync(path: Path) -> None:
+    """Bring a file or the names in a folder to the disk."""
+    handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
     finally:
         os.close(handle)
 
 
-def sweep_temporaries(folder: Path, older_than_s: float = STALE_TEMPORARY_S) -> int:
-    """Remove `*.tmp` leftovers of killed writers; return how many went."""
-    now = time.time()
-    gone = 0
-    for leftover in folder.glob(".*.tmp"):
-        with contextlib.suppress(OSError):
-            if now - leftover.stat().st_mtime > older_than_s:
-                leftover.unlink()
-                gone += 1
-    return gone
+def sweep_temporaries(folder: Path, names: str, older_than_s: float = STALE_TEMPORARY_S) -> None:
+    """Remove what killed writers left in ``folder``: `.NAME.….tmp` of files and folders whose names the
+    expression ``names`` matches."""
+    leftover = re.compile(rf"\.(?:{names})\.[^.]+\.tmp")
+    with contextlib.suppress(OSError):
+        for found in os.listdir(folder):
+            if leftover.fullmatch(found):
+                _remove_old(folder / found, older_than_s)
+
+
+def _remove_old(leftover: Path, older_than_s: float) -> None:
+    with contextlib.suppress(OSError):
+        if time.time() - leftover.lstat().st_mtime <= older_than_s:
+            return
+        if leftover.is_dir() and not leftover.is_symlink():
+            shutil.rmtree(leftover, ignore_errors=True)
+        else:
+            leftover.unlink()
+
+
+def replace_folder(new: Path, target: Path) -> None:
+    """Put the folder ``new`` in the place of ``target``, synced; what was there is at ``new`` afterwards.
+
+    Where the system can exchange two names (Linux) there is no moment without the one or the other.
+    """
+    for folder, _, names in os.walk(new):
+        for name in names:
+            _sync(Path(folder, name))
+        _sync(Path(folder))
+    if not target.exists():
+        new.rename(target)
+    elif not _exchange(new, target):
+        aside = new.with_name(f"{new.name}.old")
+        target.rename(aside)
+        new.rename(target)
+        aside.rename(new)
+    _sync(target.parent)
+
+
+def _exchange(one: Path, other: Path) -> bool:
+    """Let two names change places in one step; False where the system or the file system cannot."""
+    import ctypes
+
+    renameat2 = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+    here, exchange = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
+    return (
+        renameat2 is not None and renameat2(here, os.fsencode(one), here, os.fsencode(other), exchange) == 0
+    )
 
 
 def _take(handle: int, wait_message: str) -> None:

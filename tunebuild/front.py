@@ -195,6 +195,7 @@ def run(
     with emit.locked(
         root / NINJA_LOCK, wait_message="the tools of a killed build still run, waiting"
     ) as held:
+        _remove_old_hits(hits_folder)
         code, failures = ninjarun.run(command, root, environ, say, held)
     shutil.rmtree(hits_folder, ignore_errors=True)
     changed = [edge.output for edge in edges if _stat(root / edge.output) not in (None, before[edge.output])]
@@ -340,6 +341,14 @@ def _lay_hits(store: cache.Store, stale: Mapping[str, Keyed], folder: Path, root
         cache.fetch(entry, folder, {file.name: folder / (name + file.name[1:]) for file in entry.files})
         hits.add(output)
     return hits
+
+
+def _remove_old_hits(own: Path) -> None:
+    """Remove what killed builds laid out: their tools have ended, since the lock is ours."""
+    with contextlib.suppress(OSError):
+        for name in os.listdir(own.parent):
+            if name != own.name:
+                shutil.rmtree(own.with_name(name), ignore_errors=True)
 
 
 def _publish(store: cache.Store, one: Keyed, root: Path) -> str:

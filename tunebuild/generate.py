@@ -552,6 +552,7 @@ def emit_all(generated: Generated) -> tuple[str, ...]:
     root = generated.root
     changed = [path for path, text in generated.files.items() if emit.write_if_changed(root / path, text)]
     _remove_orphans(root, generated.files)
+    emit.sweep_temporaries(root / graph.BUILD, ".+")
     text, folder = _ninja_text(generated), root / generated.graph.folder
     emit.write_if_changed(folder / "local.ninja", _local_text(generated))
     if generated.graph.folder != graph.BUILD:  # a graph that only we run

@@ -104,6 +104,7 @@ def _put(
     stamp = (now or datetime.now(UTC)).strftime("%Y%m%d-%H%M%S")
     stem = path.name.removesuffix(sidecar.SUFFIX)
     try:
+        emit.sweep_temporaries(folder, _ENTRY.pattern)
         target = _unused(folder, f"{stamp}_{stem}", suffix)
         write(target)
     except (OSError, TunebuildError) as error:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from tunebuild import (
     __version__,
+    children,
     confirmflows,
     flows,
     history,
@@ -177,8 +178,12 @@ def _run_tuner(generated: Generated, app: App, scope: Scope, asked: Asked, say: 
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
         ) as process:  # fmt: skip
             assert process.stdout is not None
-            for line in process.stdout:
-                say(line.rstrip("\n"))
+            try:
+                for line in process.stdout:
+                    say(line.rstrip("\n"))
+            except BaseException:
+                children.end(process)
+                raise
     except OSError as error:
         raise WorkFailed(f"the tuner of scope {scope.name} does not start: {error.strerror}") from error
     if process.returncode:

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from tunebuild import children
 from tunebuild.errors import UsageError
 
 MAX_WORDS = 64_000  # bytes kept of a compiler's words
@@ -77,9 +78,9 @@ def run(
         try:
             failures = _relay(_lines(process, limit_s), say)
         except BaseException:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGTERM)
-            process.wait()
+            tools = _children(process.pid)  # ninja gives each a group of its own, and asks it to end
+            children.end(process, group=True)
+            children.end_groups(tools)
             raise
         code = process.wait()
     return code, failures

@@ -7,7 +7,6 @@ tuner run in a process of its own. A tuner's exit code is told, completeness dec
 
 from __future__ import annotations
 
-import contextlib
 import os
 import subprocess
 import sys
@@ -15,7 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from tunebuild import artifact, flows, generate, manifest, policy, record, sidecar, verdict
+from tunebuild import artifact, children, flows, generate, manifest, policy, record, sidecar, verdict
 from tunebuild.errors import UsageError, WorkFailed
 from tunebuild.generate import Generated
 from tunebuild.model import App
@@ -24,7 +23,6 @@ from tunebuild.profiles import partial_message
 from tunebuild.upsert import Change
 
 Say = Callable[[str], None]
-TERMINATE_WAIT_S = 10
 _NOT_FOR_TUNERS = ("TUNEBUILD_POLICY", "TUNEBUILD_RELAUNCH", "TUNEBUILD_MODE", "TUNEBUILD_ONLY")
 
 
@@ -233,10 +231,7 @@ def relayed(command: list[str], environ: Mapping[str, str]) -> int:
         try:
             return _shell_code(child.wait())
         except BaseException:
-            child.terminate()
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                child.wait(TERMINATE_WAIT_S)
-            child.kill()
+            children.end(child, patience_s=2 * children.PATIENCE_S)  # it ends its own first
             raise
 
 

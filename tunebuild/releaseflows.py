@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -10,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from tunebuild import codegen, flows, gates, generate, policy, rail, release, resolve
+from tunebuild import codegen, emit, flows, gates, generate, policy, rail, release, resolve
 from tunebuild.document import Document
 from tunebuild.errors import Refused, UsageError, WorkFailed
 from tunebuild.generate import Generated
@@ -162,7 +163,7 @@ def _rejected(
 
 
 def _ship(generated: Generated, app: App, target: Path) -> tuple[str, ...]:
-    """Lay the bundle beside its place, then rename it there: whole or not at all."""
+    """Lay the bundle beside its place, then let both change places: whole or not at all."""
     families = resolve.app_families(generated.manifest, app)
     modules = {family.module for family in families}
     constants = tuple(
@@ -174,7 +175,8 @@ def _ship(generated: Generated, app: App, target: Path) -> tuple[str, ...]:
     version = next((scope.version for scope in scopes if scope.version), "0")
     layout = release.bundle(app, release.public_headers(app, constants), version)
     target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as scratch:
+    emit.sweep_temporaries(target.parent, re.escape(target.name))
+    with tempfile.TemporaryDirectory(prefix=f".{target.name}.", suffix=".tmp", dir=target.parent) as scratch:
         folder = Path(scratch) / "new"
         for path, text in layout.texts.items():
             _parent(folder / path).write_text(text)
@@ -187,9 +189,7 @@ def _ship(generated: Generated, app: App, target: Path) -> tuple[str, ...]:
             newest = max((folder / path).stat().st_mtime for path in files) + release.SIDECAR_NEWER_S
             os.utime(folder / layout.sidecar, (newest, newest))
             files.append(layout.sidecar)
-        if target.exists():
-            target.rename(Path(scratch) / "old")
-        folder.rename(target)
+        emit.replace_folder(folder, target)
     return tuple(sorted(files))
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import stat
-import time
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -87,7 +87,8 @@ def save(
     written = (now or datetime.now(UTC)).strftime("%Y-%m-%dT%H:%M:%SZ")
     writer = Writer(box, written, abbreviated(binary, environ))
     with emit.locked(path, wait_message=f"waiting for {path.name}"):
-        _sweep(path)
+        target = Path(os.path.realpath(path))
+        emit.sweep_temporaries(target.parent, re.escape(target.name))
         found = _readable(path)
         merged = merge(found, change, writer, built_now=built_now, binary_s=binary_s, unfit=unfit)
         if change.origin and not merged.taken:
@@ -117,21 +118,6 @@ def _readable(path: Path) -> Document | Unreadable | None:
     if isinstance(found, Unreadable) and found.failed:
         raise WorkFailed(f"{path} {found.why}", fix="make it readable, or remove it to start anew")
     return found
-
-
-def _sweep(path: Path) -> None:
-    """Remove what killed writers of this very file left behind, once it is an hour old."""
-    target = Path(os.path.realpath(path))
-    with contextlib.suppress(OSError):
-        for name in os.listdir(target.parent):
-            if name.startswith(f".{target.name}.") and name.endswith(".tmp"):
-                _remove_old(target.with_name(name))
-
-
-def _remove_old(leftover: Path) -> None:
-    with contextlib.suppress(OSError):
-        if time.time() - leftover.stat().st_mtime > emit.STALE_TEMPORARY_S:
-            leftover.unlink()
 
 
 def _words(error: Exception) -> str:
