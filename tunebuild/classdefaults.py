@@ -180,7 +180,7 @@ def merge(
     donors that do not belong together, and when a family's bound is over ``budget_pct``.
     """
     what = f"cannot merge class {cpu_class} of scope {scope.name}"
-    _same_kind(scope, donors, cpu_class, what)
+    _same_kind(scope, donors, _seats(manifest), cpu_class, what)
     claims = tuple(
         claim
         for family in demanded_families(manifest, scope)
@@ -232,8 +232,11 @@ def _worst_noise(donors: Sequence[Donor]) -> str:
     return max(said, key=lambda word: order.index(word) if word in order else len(order))
 
 
-def _same_kind(scope: Scope, donors: Sequence[Donor], cpu_class: str, what: str) -> None:
-    """Donors are boxes of this class that measured the same thing here and nowhere else."""
+def _same_kind(
+    scope: Scope, donors: Sequence[Donor], seats: frozenset[str], cpu_class: str, what: str
+) -> None:
+    """Donors are boxes of this class that measured the same thing here and nowhere else. Entries of seats that
+    left the tree say nothing."""
     if not donors:
         raise Refused(f"{what}: no sidecar given", fix="name the sidecars of the boxes")
     seen: dict[str, str] = {}
@@ -246,7 +249,7 @@ def _same_kind(scope: Scope, donors: Sequence[Donor], cpu_class: str, what: str)
             raise Refused(f"{what}: {donor.name} and {seen[key]} are of the same box", fix="give one of them")
         seen[key] = donor.name
         notes = donor.document.provenance
-        if notes.get("origin") or notes.get("adopted_profile") or _adopted(donor.document):
+        if notes.get("origin") or notes.get("adopted_profile") or _adopted(donor.document, seats):
             raise Refused(f"{what}: {donor.name} holds adopted winners", fix="mint that box in full")
         if scope.version_key:
             version = _scalar_text(donor.document.provenance.get(scope.version_key))
@@ -258,8 +261,14 @@ def _same_kind(scope: Scope, donors: Sequence[Donor], cpu_class: str, what: str)
                 )
 
 
-def _adopted(document: Document) -> bool:
-    return any(origin_of(document, key) for key in document.kernels)
+def _adopted(document: Document, seats: frozenset[str]) -> bool:
+    return any(origin_of(document, key) for key in document.kernels if key in seats)
+
+
+def _seats(manifest: Manifest) -> frozenset[str]:
+    """Every key that the tree may record."""
+    seats = (seat.key for family in manifest.families for seat in family.seats)
+    return frozenset((*seats, *(name for family in manifest.families for name in companion_keys(family))))
 
 
 def _scalar_text(value: Json) -> str:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, cast
@@ -187,8 +187,10 @@ def nothing_fits(url: str, here: Here, demand: Demand) -> UsageError:
 # --- sending --------------------------------------------------------------------------------------
 
 
-def shareable(document: Document, box: Box) -> dict[str, Json]:
+def shareable(document: Document, box: Box, seats: Collection[str] | None = None) -> dict[str, Json]:
     """The document as it may leave this box: no paths, no foreign entries, only what the schema knows.
+
+    ``seats``: the keys that the tree has, None for all. What else the file holds stays at home and hinders nothing.
 
     :raises Refused: for one that was adopted, measured elsewhere, or holds nothing measured here.
     """
@@ -197,13 +199,16 @@ def shareable(document: Document, box: Box) -> dict[str, Json]:
             f"this sidecar was measured on {document.box or 'no box'}, not here: it is not sent",
             fix="run a full `tunebuild mint` here, then push",
         )
-    origins = {key: origin_of(document, key) for key in document.kernels}
-    if EXCHANGE in origins.values() or document.provenance.get("origin") == EXCHANGE:
+    known = [key for key in document.kernels if seats is None or key in seats]
+    origins = {key: origin_of(document, key) for key in known}
+    gone = {origin_of(document, key) for key in document.kernels if key not in origins}
+    noted = document.provenance.get("origin") == EXCHANGE and EXCHANGE not in gone
+    if EXCHANGE in origins.values() or noted:
         raise Refused(
             "this sidecar holds entries that came from the exchange: they are not sent on",
             fix="run a full `tunebuild mint`, which replaces every adopted winner, then push",
         )
-    own = {key: row for key, row in document.kernels.items() if row and not origins[key]}
+    own = {key: document.kernels[key] for key in known if document.kernels[key] and not origins[key]}
     if not own:
         raise Refused("this sidecar holds nothing that was measured here", fix="run `tunebuild mint` first")
     root: dict[str, Json] = {
@@ -220,18 +225,27 @@ def shareable(document: Document, box: Box) -> dict[str, Json]:
     return root
 
 
-def push(url: str, project: str, document: Document, box: Box, demand: Demand) -> Hit:
+def push(
+    url: str,
+    project: str,
+    document: Document,
+    box: Box,
+    demand: Demand,
+    seats: Collection[str] | None = None,
+) -> Hit:
     """Send this box's sidecar; it is listed unverified, after those already there. The same content once.
 
     :raises Refused: see `shareable`. :raises WorkFailed: when the exchange cannot be written.
     """
-    root = shareable(document, box)
+    root = shareable(document, box, seats)
+    kernels = root["kernels"]
+    assert isinstance(kernels, dict)
     data = (json.dumps(root, sort_keys=True, indent=2) + "\n").encode()
     platform = box.identity.partition("|")[0]
     versions = {key: str(document.provenance.get(key, "")) for key, _ in demand.pins}
     hit = Hit(
         hashlib.sha256(data).hexdigest(), document.box, "exact", False, versions,
-        len(document.kernels), str(document.provenance.get("written", "")),
+        len(kernels), str(document.provenance.get("written", "")),
     )  # fmt: skip
     _put(url, f"{project}/mints/{hit.sha[:12]}{sidecar.SUFFIX}", data)
     for name in (_box_index(document.box), _class_index(cpu_class(box.features, platform, box.arch))):
@@ -400,7 +414,9 @@ def _absent(error: BaseException) -> bool:
 def _put(url: str, place: str, data: bytes) -> None:
     system, root = _open(url)
     if _is_local(system):
-        emit.write_durable(Path(root) / place, data)
+        path = Path(root) / place
+        emit.sweep_temporaries(path.parent, r"[0-9A-Za-z_.-]+\.json")
+        emit.write_durable(path, data)
         return
     try:
         system.makedirs(f"{root}/{place.rpartition('/')[0]}", exist_ok=True)

@@ -517,7 +517,9 @@ def exchanged(root: Path, app: str, action: str, url: str, accept: exchange.Acce
                 f"{read.path.name} is {judged.reason} ({judged.detail}): it is not sent",
                 fix="run `tunebuild mint --stale`, then push",
             )
-        hit = exchange.push(url, generated.manifest.project.name, document, generated.box, demand)
+        hit = exchange.push(
+            url, generated.manifest.project.name, document, generated.box, demand, generated.built
+        )
         return f"sent {_winners(hit.kernels)} as {hit.sha[:12]}, unverified"
     here = exchange.Here(
         generated.manifest.project.name, generated.box, read.path, read.built, read.binary_s, read.unfit
@@ -539,7 +541,9 @@ def race_page(root: Path, app: str, target: Path) -> None:
     generated = generate.generate(root)
     chosen = generated.app(app)
     found = _document(generated.records[chosen.name])
-    emit.write_if_changed(target, racepage.page(chosen.name, found))
+    seats = generated.built  # a sidecar keeps what it has of seats that are gone
+    races = {key: race for key, race in found.race.items() if key in seats}
+    emit.write_if_changed(target, racepage.page(chosen.name, replace(found, race=races)))
 
 
 def _document(read: record.Read) -> Document:

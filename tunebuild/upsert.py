@@ -89,7 +89,7 @@ def merge(
         race=_without(_race(old, change, kernels, keys), dropped),
         built={**_without(old.built, dropped), **{key: _seat(change, writer, key) for key in keys}},
     )
-    noted = replace(document, provenance=_provenance(old, document, change, writer))
+    noted = replace(document, provenance=_provenance(old, document, change, writer, built_now))
     return Merged(noted, reset, dropped, tuple(key for key in change.kernels if key in held), keys)
 
 
@@ -158,13 +158,15 @@ def _agrees(raced: Json, recorded: str | None) -> bool:
     return raced is None or recorded is None or raced == recorded
 
 
-def _provenance(old: Document, new: Document, change: Change, writer: Writer) -> dict[str, Json]:
+def _provenance(
+    old: Document, new: Document, change: Change, writer: Writer, seats: Collection[str] | None
+) -> dict[str, Json]:
     """Scalar notes of everyone stay; the writer's come on top; the seven of identity are always its own."""
     kept = {key: value for key, value in old.provenance.items() if type(value) in (str, int, float)}
     notes = {key: value for key, value in change.notes.items() if key not in PROTECTED_NOTES}
     gone = set(change.drop_notes)
     if not change.origin:
-        gone |= {"applied_box"} | _settled_notes(new)
+        gone |= {"applied_box"} | _settled_notes(new, seats)
     platform, arch = writer.box.identity.split("|")[:2]
     own: dict[str, Json] = {
         "binary": writer.binary or kept.get("binary", ""),
@@ -178,9 +180,10 @@ def _provenance(old: Document, new: Document, change: Change, writer: Writer) ->
     return {**{key: value for key, value in kept.items() if key not in gone}, **notes, **own}
 
 
-def _settled_notes(new: Document) -> set[str]:
-    """Adoption notes of the whole file that no entry needs any more."""
-    origins = {entry.get("origin") for entry in new.built.values()}
+def _settled_notes(new: Document, seats: Collection[str] | None) -> set[str]:
+    """Adoption notes of the whole file that no entry of a seat needs any more; a seat that left the tree keeps
+    its own mark, and does not speak for the others."""
+    origins = {e.get("origin") for key, e in new.built.items() if seats is None or key in seats}
     gone: set[str] = set()
     if EXCHANGE not in origins:
         gone |= set(_ADOPTION_NOTES)

@@ -274,6 +274,17 @@ def test_merge_refuses_donors_that_do_not_belong_together(second: Donor, words: 
         merged(donor(1, {"f": {"a": 1.0}}), second)
 
 
+def test_merge_takes_no_notice_of_adopted_winners_of_seats_that_left_the_tree() -> None:
+    times = {"f": {"a": 1.0}}
+    second = donor(2, times)
+    gone = replace(
+        second.document,
+        kernels={**second.document.kernels, "gone": "x"},
+        built={**second.document.built, "gone": {"origin": "exchange"}},
+    )
+    assert merged(donor(1, times), replace(second, document=gone))["kernels"] == {"f": "a"}
+
+
 def test_merge_refuses_another_version_and_another_source() -> None:
     first = donor(1, {"f": {"a": 1.0}}, v="3")
     whole = manifest(family("f", rows=ABC), scopes=(PINNED,))

@@ -340,6 +340,20 @@ def test_entries_of_a_class_profile_stay_at_home(tmp_path: Path) -> None:
     assert exchange.shareable(document, OURS)["kernels"] == {"axpy": "u2"}
 
 
+def test_seats_that_left_the_tree_stay_at_home_and_hinder_nothing(tmp_path: Path, folder: Path) -> None:
+    path = tmp_path / "g.tune.json"
+    adopted = Change(kernels={"gone": "e"}, built={"gone": {"source": "x"}}, notes={"origin": "exchange"})
+    sidecar.save(path, replace(adopted, origin="exchange"), box=OURS)
+    document = sidecar.save(
+        path, Change(kernels={"dot": "u4"}, built={"dot": TREE["dot"]}), box=OURS
+    ).document
+    assert document.kernels == {"dot": "u4", "gone": "e"}
+    with pytest.raises(Refused, match="came from the exchange"):
+        exchange.shareable(document, OURS)
+    assert exchange.shareable(document, OURS, TREE)["kernels"] == {"dot": "u4"}
+    assert exchange.push(str(folder), "tunekit", document, OURS, DEMAND, TREE).kernels == 1
+
+
 # --- resolvers ------------------------------------------------------------------------------------
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tunebuild.document import PROTECTED_NOTES, Built, Document, Unreadable, parse, render
@@ -217,6 +217,16 @@ def test_profile_entries_wait_for_their_race_and_a_full_mint_ends_them() -> None
     assert "adopted_profile" not in full.provenance
 
 
+def test_seat_that_left_the_tree_keeps_its_mark_and_does_not_speak_for_the_file() -> None:
+    adopted = wrote(None, EXCHANGED)  # f and h; h leaves the tree
+    tree = {key: TREE[key] for key in "fg"}
+    full = Change(kernels={"f": "a", "g": "b"}, built=tree, scope_keys=("f", "g"), full=True)
+    then = wrote(adopted, full, built_now=tree)
+    assert then.kernels == {"f": "a", "g": "b", "h": "e"}
+    assert origin_of(then, "h") == "exchange"
+    assert not {"origin", "exchange_sha"} & set(then.provenance)
+
+
 KEYS = st.sampled_from(["f", "g", "h", "gemm.decode"])
 CHANGES = st.builds(
     lambda kernels, notes, origin, full: Change(
@@ -235,6 +245,7 @@ CHANGES = st.builds(
 
 
 @given(st.lists(CHANGES, max_size=6))
+@settings(suppress_health_check=[HealthCheck.too_slow])  # slow on a busy machine only
 def test_any_history_of_writes_reads_back_and_keeps_local_winners_of_others(history: list[Change]) -> None:
     document: Document | None = None
     for change in history:
