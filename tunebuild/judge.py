@@ -46,6 +46,11 @@ class FamilyReport:
     def rejected(self) -> tuple[Rejected, ...]:
         return tuple(row.rejected for row in self.rows if row.rejected)
 
+    @property
+    def twins(self) -> dict[str, str]:
+        """Each row whose machine code is that of an earlier row, which is raced for both."""
+        return {suffix: first for suffix, first in (self.same or {}).items() if suffix != first}
+
 
 def have(generated: Generated) -> frozenset[str]:
     """The features that code may be executed with: the box's own, never forced ones. An emulator's `max`

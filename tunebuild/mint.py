@@ -372,7 +372,7 @@ class _Session:
             incumbent=rows.index(incumbent) if incumbent in rows else None,
             workloads=tuple((w.name, w.weight) for w in workloads) or (("", 1.0),),
             layouts=tuple(order.index(layout) for layout in layouts),
-            apart=apart,
+            apart=apart and len(order) > 1,
             seed=self._seed,
             clock_step_ns=self._step_ns,
         )

@@ -97,6 +97,7 @@ def _save(minted: Minted) -> None:
     kernels: dict[str, str] = {}
     tables: dict[str, Mapping[str, Json]] = {}
     gate_rejections = {report.family: report.rejected for report in minted.reports}
+    twins = {report.family: report.twins for report in minted.reports}
     for one in minted.raced:
         kernels[one.key] = one.outcome.winner_suffix or REFERENCE
         entry = racetable.table(one.outcome, minted.validations.get(one.key), minted.seed)
@@ -108,6 +109,8 @@ def _save(minted: Minted) -> None:
             }
             names = [*(each.suffix for each in gated), *(each.suffix for each in one.outcome.rejected)]
             entry["rejected"] = "; ".join(dict.fromkeys(names))
+        if same := twins.get(one.family):
+            entry["same_code"] = dict(same)
         if one.family in minted.confirmations:
             entry["confirm"] = dict(minted.confirmations[one.family])
         tables[one.key] = entry

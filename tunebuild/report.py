@@ -434,6 +434,9 @@ def _race_rows(why: Why) -> list[tuple[str, str]]:
         rows.append(("held by", held))
     if isinstance(ties := race.get("tie"), list) and len(ties) > 1:
         rows.append(("tied with", ", ".join(str(name) for name in ties if name != why.stamp.suffix)))
+    if isinstance(twins := race.get("same_code"), dict):
+        known = [name for name, first in twins.items() if first == why.stamp.suffix]
+        rows += [("same code", ", ".join(known))] if known else []
     if rounds := _number(race.get("rounds")):
         doses = _number(race.get("doses"))
         rows.append(("raced", f"{rounds:.0f} rounds" + (f", {doses:.0f} doses" if doses else "")))

@@ -207,6 +207,19 @@ def test_twelve_bad_rows_are_named_and_the_good_ones_are_raced(tmp_path: Path) -
     assert {"how_plain", "how_twice", "reference"} >= race["rows"].keys() > {"reference"}
 
 
+def test_rows_of_equal_machine_code_are_raced_once_and_reported_as_one(quick: Project) -> None:
+    quick.edit("tune.toml", '["base", "avx2"]', '["base"]')
+    quick.edit("tune.toml", 'fallback = "isa_avx2_u4; ', 'fallback = "')
+    template = "kernels/templates/dot_f32/kernel.c.j2"
+    quick.edit(template, "{% set lanes", "{% set u = [u, 4] | min %}{% set lanes")
+    quick.run("mint", **LOUD)
+    race = sidecar(quick)["race"]["dot_f32"]
+    assert race["same_code"] == {"isa_base_u8": "isa_base_u4"}
+    assert {"isa_base_u4"} <= race["rows"].keys() and "isa_base_u8" not in race["rows"]
+    if race["winner"] == "isa_base_u4":
+        assert "same code:  isa_base_u8" in quick.run("why", "dot_f32").stdout
+
+
 def test_a_family_without_a_row_that_passes_records_the_reference_and_fails(tmp_path: Path) -> None:
     project = example("bad_rows", tmp_path)
     text = (project.root / "tune.toml").read_text()
