@@ -22,7 +22,8 @@ OsState = Literal["", "ymm", "zmm", "tile"]
 class Feature:
     """One feature and every way to ask for it.
 
-    ``linux``: the words of /proc/cpuinfo that must all be there. ``sysctl``: the macOS name, "" none.
+    ``linux``: the words of /proc/cpuinfo that must all be there. ``sysctl``: its macOS names, of which any will
+    do: macOS 11 has older ones.
     ``state``: what XCR0 must enable. ``flag``: a whole compiler flag (x86), or an extension such as
     "+dotprod" (arm) that needs at least ``level``. ``cpuid``: leaf, subleaf, register, bit. ``hwcap``:
     auxiliary vector word (1 or 2) and bits. ``needs``: features that it is never without.
@@ -32,7 +33,7 @@ class Feature:
     arch: str
     linux: tuple[str, ...]
     flag: str
-    sysctl: str = ""
+    sysctl: tuple[str, ...] = ()
     state: OsState = ""
     cpuid: tuple[int, int, str, int] | None = None
     hwcap: tuple[int, tuple[int, ...]] | None = None
@@ -54,7 +55,7 @@ def _x86(
         X86,
         (linux,),
         flag or f"-m{name}",
-        sysctl=f"hw.optional.{sysctl}" if sysctl else "",
+        sysctl=tuple(f"hw.optional.{each}" for each in sysctl.split()),
         state=state,
         cpuid=cpuid,
         needs=tuple(needs.split()),
@@ -70,7 +71,7 @@ def _arm(
         ARM,
         tuple(linux.split()),
         flag,
-        sysctl=f"hw.optional.{sysctl}" if sysctl else "",
+        sysctl=tuple(f"hw.optional.{each}" for each in sysctl.split()),
         hwcap=(word, bits),
         level=level,
         needs=needs,
@@ -95,9 +96,9 @@ FEATURES: tuple[Feature, ...] = (
     _arm("dotprod", "asimddp", 1, 20, sysctl="arm.FEAT_DotProd", flag="+dotprod", level="armv8.2-a"),
     _arm("i8mm", "i8mm", 2, 13, sysctl="arm.FEAT_I8MM", flag="+i8mm", level="armv8.2-a"),
     _arm("bf16", "bf16", 2, 14, sysctl="arm.FEAT_BF16", flag="+bf16", level="armv8.2-a"),
-    _arm("fullfp16", "fphp asimdhp", 1, 9, 10, sysctl="arm.FEAT_FP16", flag="+fp16", level="armv8.2-a"),
+    _arm("fullfp16", "fphp asimdhp", 1, 9, 10, sysctl="arm.FEAT_FP16 neon_fp16", flag="+fp16", level="armv8.2-a"),
     _arm("sve", "sve", 1, 22, flag="+sve"),
-    _arm("lse", "atomics", 1, 8, sysctl="arm.FEAT_LSE", flag="+lse"),
+    _arm("lse", "atomics", 1, 8, sysctl="arm.FEAT_LSE armv8_1_atomics", flag="+lse"),
     # The names above are the first table ever recorded: see FIRST_TABLE.
     _x86("avx512dq", "avx512dq", (7, 0, "ebx", 17), "zmm", "avx512f", "avx512dq"),
     _x86("avx512cd", "avx512cd", (7, 0, "ebx", 28), "zmm", "avx512f", "avx512cd"),
@@ -125,9 +126,9 @@ FEATURES: tuple[Feature, ...] = (
     _x86("avxvnniint16", "avx_vnni_int16", (7, 1, "edx", 10), "ymm", "avx2"),
     _arm("fp-armv8", "fp", 1, 0, sysctl="floatingpoint"),
     _arm("rdm", "asimdrdm", 1, 12, sysctl="arm.FEAT_RDM", level="armv8.1-a"),  # gcc: +rdma, clang: +rdm
-    _arm("sha3", "sha3", 1, 17, sysctl="arm.FEAT_SHA3", flag="+sha3"),
+    _arm("sha3", "sha3", 1, 17, sysctl="arm.FEAT_SHA3 armv8_2_sha3", flag="+sha3"),
     _arm("crc", "crc32", 1, 7, sysctl="armv8_crc32", flag="+crc"),
-    _arm("fhm", "asimdfhm", 1, 23, sysctl="arm.FEAT_FHM", flag="+fp16fml"),
+    _arm("fhm", "asimdfhm", 1, 23, sysctl="arm.FEAT_FHM armv8_2_fhm", flag="+fp16fml"),
     _arm("sve2", "sve2", 2, 1, flag="+sve2"),
 )  # fmt: skip
 

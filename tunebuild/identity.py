@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from tunebuild.features import ARM, FEATURES, canonical_arch, closed
 
 UNKNOWN_CPU = "unknown-cpu"
-_CPU_LINES = ("model name", "Model", "Hardware", "CPU part")
+_CPU_LINES = ("model name", "Model", "Hardware", "CPU part", "cpu", "uarch")  # the last two: POWER, RISC-V
 _WORD_LINES = ("flags", "Features")
 _XCR0 = {"": 0, "ymm": 0x6, "zmm": 0xE6, "tile": 0x60000}
 
@@ -57,7 +57,7 @@ def features_of_linux(words: Collection[str], arch: str) -> frozenset[str]:
 def features_of_macos(sysctl: Mapping[str, str], arch: str) -> frozenset[str]:
     """Features from the sysctl names that read 1."""
     own = canonical_arch(arch)
-    found = (f.name for f in FEATURES if f.arch == own and f.sysctl and sysctl.get(f.sysctl) == "1")
+    found = (f.name for f in FEATURES if f.arch == own and any(sysctl.get(n) == "1" for n in f.sysctl))
     return closed((*found, *_baseline(own)))
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tunebuild import identity as ids
-from tunebuild.features import CLASSES, canonical_arch, closed, cpu_class, fingerprint
+from tunebuild.features import CLASSES, FEATURES, canonical_arch, closed, cpu_class, fingerprint
 
 BOXES = sorted((Path(__file__).parents[1] / "data" / "boxes").glob("*.json"))
 
@@ -26,9 +26,26 @@ def _read(box: dict[str, Any]) -> tuple[str, frozenset[str]]:
             identity = ids.identity_of_macos(arch, "\n".join(box["positional"]))
             return identity, ids.features_of_macos(sysctl, arch)
         case _:
-            features = ids.enabled(ids.features_of_linux(box["words"], arch), box["xcr0"])
+            has = (
+                features_of_cpuid(box["cpuid"])
+                if "cpuid" in box
+                else ids.features_of_linux(box["words"], arch)
+            )
+            features = ids.enabled(has, box["xcr0"])
             identity = ids.identity_of_windows(arch, box["banner"], box["os_variable"], box["processor"])
             return identity, features
+
+
+def features_of_cpuid(rows: list[list[int]]) -> set[str]:
+    """``rows``: leaf, subleaf, eax, ebx, ecx, edx, as the instruction answers."""
+    registers = {
+        (row[0], row[1]): dict(zip(("eax", "ebx", "ecx", "edx"), row[2:], strict=True)) for row in rows
+    }
+
+    def bit(where: tuple[int, int, str, int]) -> int:
+        return registers.get(where[:2], {}).get(where[2], 0) >> where[3] & 1
+
+    return {feature.name for feature in FEATURES if feature.cpuid and bit(feature.cpuid)}
 
 
 @pytest.mark.parametrize("path", BOXES, ids=lambda path: path.stem)
@@ -46,7 +63,16 @@ def test_recorded_box_reads_as_itself(path: Path) -> None:
 
 
 def test_recorded_boxes_cover_every_class() -> None:
-    assert {json.loads(path.read_text())["expect"]["class"] for path in BOXES} >= set(CLASSES)
+    boxes = [json.loads(path.read_text()) for path in BOXES]
+    recorded = [box for box in boxes if box["recorded"]]
+    assert {box["expect"]["class"] for box in recorded} >= set(CLASSES)
+    assert {box["platform"] for box in recorded} == {"linux", "darwin", "windows"}
+    assert all(box["source"] for box in boxes)
+
+
+def test_no_two_boxes_pass_for_each_other() -> None:
+    keys = [json.loads(path.read_text())["expect"]["match_key"] for path in BOXES]
+    assert len(set(keys)) == len(keys)
 
 
 @pytest.mark.parametrize(
