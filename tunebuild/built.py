@@ -18,7 +18,7 @@ from tunebuild import codegen, keys
 from tunebuild.document import Built, Json
 from tunebuild.measure import PROTOCOL_VERSION, Measure
 from tunebuild.model import REFERENCE
-from tunebuild.plan import Plan, PlannedFamily, PlannedFunction, row_flags
+from tunebuild.plan import Plan, PlannedFamily, PlannedFunction, flags_of_rows
 
 _SHORT = 16  # hexadecimal digits kept of a digest that a person may read
 
@@ -69,6 +69,7 @@ def _family_digests(
     texts: dict[str, str],
 ) -> dict[str, Json]:
     family, root = planned.family, planned.family.project.root
+    flags = flags_of_rows(family)
     generated = f"{plan.manifest.project.root}{os.sep}{codegen.GENERATED}{os.sep}"
     sources: list[tuple[str, str]] = []
     included: dict[str, Json] = {}
@@ -86,7 +87,7 @@ def _family_digests(
     return {
         "source": _short([sources, constants, [f.function.text for f in planned.functions]]),
         "headers": included,
-        "flags": _short([family.project.cflags, [(r.suffix, row_flags(family, r)) for r in planned.built]]),
+        "flags": _short([family.project.cflags, [(row.suffix, flags(row)) for row in planned.built]]),
         "compiler": "; ".join(compilers[family.project.name, name] for name in used),
     }
 

@@ -15,8 +15,8 @@ from __future__ import annotations
 import functools
 import os
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from tunebuild import expressions, resolve
@@ -46,17 +46,6 @@ _C_ELEMENT = {
     "unsigned long long": "u64", "ptrdiff_t": "i64", "_Float16": "f16", "__bf16": "bf16", "bool": "u8",
     "_Bool": "u8",
 }  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class RowSource:
-    """One rendered row of one function. ``declined`` is the template's reason; the text then forwards."""
-
-    function: str
-    suffix: str
-    path: str
-    text: str
-    declined: str = ""
 
 
 def symbol(function: str, suffix: str) -> str:
@@ -98,13 +87,6 @@ def _relative(path: Path, root: Path, folder: str) -> str:
 
 # --- rows and references -------------------------------------------------------------------------
 
-_ROW_HEAD = """\
-/* {symbol}: generated from {origin}, row {row}. */
-#include <stddef.h>
-#include <stdint.h>
-{constants}
-"""
-
 
 def constants_header(module: str) -> str:
     return f"{identifier(module)}_constants.h"
@@ -123,28 +105,28 @@ def row_path(family: str, function: str, suffix: str) -> str:
     return f"{GENERATED}/rows/{family}/{symbol(function, suffix)}.c"
 
 
-def row_source(plan: Plan, planned: PlannedFunction, row: Row, text: str | Declined) -> RowSource:
-    """The file of one row: the template's text under a heading, or a call of the reference body."""
-    family, root = planned.family, plan.manifest.project.root
-    name = symbol(planned.name, row.suffix)
-    path = row_path(family.name, planned.name, row.suffix)
-    made_from = planned.template or family.source or family.reference
-    head = _ROW_HEAD.format(
-        symbol=name,
-        origin=_relative(made_from, root, ""),
-        row=row_words(row),
-        constants=_constants_include(plan.manifest, family),
-    )
-    declaration = f"{with_symbol(planned.function, name)};\n\n"
-    if isinstance(text, Declined):
-        reference = symbol(planned.name, REFERENCE)
-        body = (
-            f"/* The template declined: {text.why.replace('*/', '* /')}. The reference body serves. */\n"
+def row_writer(plan: Plan, planned: PlannedFunction) -> Callable[[Row, str | Declined], str]:
+    """A function (row, its template's text) -> the text of the row's file: the template's under a heading, or a
+    call of the reference body. What all rows of a function share is put together once."""
+    made_from = planned.template or planned.family.source or planned.family.reference
+    origin = _relative(made_from, plan.manifest.project.root, "")
+    constants = _constants_include(plan.manifest, planned.family)
+    includes = f"#include <stddef.h>\n#include <stdint.h>\n{constants}\n"
+    reference = symbol(planned.name, REFERENCE)
+
+    def written(row: Row, text: str | Declined) -> str:
+        name = symbol(planned.name, row.suffix)
+        prototype = with_symbol(planned.function, name)
+        head = f"/* {name}: generated from {origin}, row {row_words(row)}. */\n{includes}{prototype};\n\n"
+        if isinstance(text, str):
+            return head + text.lstrip("\n")
+        return (
+            f"{head}/* The template declined: {text.why.replace('*/', '* /')}. The reference body serves. */\n"
             f"{with_symbol(planned.function, reference)};\n\n"
-            f"{with_symbol(planned.function, name)}\n{{\n    {_call(planned.function, reference)}\n}}\n"
+            f"{prototype}\n{{\n    {_call(planned.function, reference)}\n}}\n"
         )
-        return RowSource(planned.name, row.suffix, path, head + declaration + body, text.why)
-    return RowSource(planned.name, row.suffix, path, head + declaration + text.lstrip("\n"))
+
+    return written
 
 
 def hint_text(plan: Plan, planned: PlannedFunction, row: Row) -> str:

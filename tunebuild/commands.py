@@ -162,16 +162,16 @@ def _answer(options: argparse.Namespace, document: object, text: str) -> None:
 
 def _generate() -> int:
     """What build.ninja runs when tune.toml or a winner changed; ninja runs it under the build lock."""
-    from tunebuild import generate
+    from tunebuild import generate, writing
 
-    generate.emit_all(generate.generate(Path.cwd()))
+    writing.write(generate.generate(Path.cwd()))
     return 0
 
 
 def _build(options: argparse.Namespace) -> int:
-    from tunebuild import flows
+    from tunebuild import building
 
-    built = flows.build(
+    built = building.build(
         options.root, options.mode, app=options.app, frozen=options.frozen, explain=options.explain, say=_say
     )
     made, hits = built.made, built.hits

@@ -1,8 +1,8 @@
 """The only writer of files: if changed, whole or not at all.
 
-`write_if_changed` is for what can be generated again; `write_durable` is the write path of every file
-that must survive a crash (sidecar, cache entry, build stamps, logs): a temporary file in the same
-folder, fsync, rename, fsync of the folder. `locked` is the advisory lock around a read-modify-write;
+`write_if_changed` and `write_tree` are for what can be generated again; `write_durable` is the write
+path of every file that must survive a crash (sidecar, cache entry, build stamps, logs): a temporary file in
+the same folder, fsync, rename, fsync of the folder. `locked` is the advisory lock around a read-modify-write;
 its file stands beside the one it protects and is never unlinked, so a dead holder frees it at once.
 """
 
@@ -14,7 +14,7 @@ import re
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from tunebuild.errors import WorkFailed
@@ -25,23 +25,74 @@ PATIENCE_S = 1.0
 
 def write_if_changed(path: Path, text: str) -> bool:
     """Write UTF-8 ``text`` unless the file holds just that; say whether it was written."""
-    data = text.encode()
-    target = os.fspath(path)
-    try:
-        if _read(target) == data:
-            return False
-    except FileNotFoundError:
+    data, target = text.encode(), os.fspath(path)
+    held = _begin(target, len(data))
+    if held == data:
+        return False
+    if held is None:
         path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = f"{path.parent}{os.sep}.{path.name}.{os.getpid()}.tmp"
-    with open(temporary, "wb", buffering=0) as stream:
-        stream.write(data)
-    os.replace(temporary, target)
+    _replace(target, data)
     return True
 
 
-def _read(path: str) -> bytes:
-    with open(path, "rb", buffering=0) as stream:
-        return stream.read()
+def write_tree(root: Path, files: Mapping[str, str]) -> list[str]:
+    """Write the files of a tree that differ, by path relative to ``root``; return the paths written.
+
+    A file that was not there is written in place: torn by a kill, it differs, and the next writing mends it.
+    One that was there is replaced whole. In a folder made just now nothing is looked for.
+    """
+    changed: list[str] = []
+    new_folders: dict[str, bool] = {}
+    for path, text in files.items():
+        data, target = text.encode(), f"{root}{os.sep}{path}"
+        folder = target[: target.rindex("/")]
+        if folder not in new_folders:
+            new_folders[folder] = _made(folder)
+        held = None if new_folders[folder] else _begin(target, len(data))
+        if held == data:
+            continue
+        if held is None:
+            _create(target, data)
+        else:
+            _replace(target, data)
+        changed.append(path)
+    return changed
+
+
+def _made(folder: str) -> bool:
+    """Make a folder; False when it was there."""
+    if os.path.isdir(folder):
+        return False
+    os.makedirs(folder, exist_ok=True)
+    return True
+
+
+def _begin(path: str, size: int) -> bytes | None:
+    """A file's first ``size`` bytes and one more, which tells a longer file apart; None when it is absent."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    try:
+        return os.read(handle, size + 1)
+    finally:
+        os.close(handle)
+
+
+def _create(path: str, data: bytes) -> None:
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
+    try:
+        while data:
+            data = data[os.write(handle, data) :]
+    finally:
+        os.close(handle)
+
+
+def _replace(path: str, data: bytes) -> None:
+    folder, name = os.path.split(path)
+    temporary = os.path.join(folder, f".{name}.{os.getpid()}.tmp")
+    _create(temporary, data)
+    os.replace(temporary, path)
 
 
 def write_durable(path: Path, data: bytes, mode: int = 0o644) -> None:

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import json
-import os
 import shlex
 import shutil
 import subprocess
-import time
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 from tunebuild import (
-    artifact,
     calls,
-    codegen,
     emit,
     exchange,
     front,
@@ -24,9 +19,7 @@ from tunebuild import (
     graph,
     history,
     judge,
-    memo,
     mintdiff,
-    plan,
     policy,
     racepage,
     record,
@@ -36,254 +29,20 @@ from tunebuild import (
     toolchain,
     verdict,
     worker,
+    writing,
 )
+from tunebuild.building import BUILD_LOCK, Say, Status, build_tune, status_of
 from tunebuild.document import Document
 from tunebuild.errors import Refused, UsageError
-from tunebuild.front import Failure, Ran
 from tunebuild.generate import Generated
-from tunebuild.model import REFERENCE, App, Manifest, Mode, Rejected, Stamps
-
-Say = Callable[[str], None]
-BUILD_LOCK = "build/build"
-
-
-@dataclass(frozen=True, slots=True)
-class Built:
-    """What a build did. ``rejected``: rows that did not compile, with the compiler's words."""
-
-    generated: Generated
-    ran: tuple[Ran, ...]
-    rejected: tuple[Rejected, ...] = ()
-
-    @property
-    def made(self) -> tuple[str, ...]:
-        return tuple(output for ran in self.ran for output in ran.made)
-
-    @property
-    def hits(self) -> tuple[str, ...]:
-        return tuple(output for ran in self.ran for output in ran.hits)
-
-
-def build(
-    root: Path,
-    mode: Mode,
-    *,
-    app: str = "",
-    frozen: bool = False,
-    released: bool = False,
-    explain: bool = False,
-    enforce: bool = True,
-    then: Callable[[Generated], None] = lambda generated: None,
-    say: Say,
-) -> Built:
-    """tune.toml -> C -> ninja -> artifacts. ``app`` "" builds all apps.
-
-    ``released``: stamped artifacts without a rail, as a bundle ships them. ``then`` takes a normal build's
-    artifacts away before another build may change them. ``enforce``: hold the apps to their policies.
-
-    :raises Refused: for an untuned scope of an app whose policy forbids it.
-    :raises WorkFailed: when a compile or a link fails, with the tool's words.
-    """
-    with emit.locked(root / BUILD_LOCK, wait_message="another build runs here, waiting"):
-        started_ns = time.time_ns()
-        if mode != "normal":
-            built = _build_tune(root, say=say, explain=explain)
-        else:
-            generated = generate.generate(root, frozen=frozen, released=released)
-            toolchain.require_launcher(generated.manifest.project.launcher)
-            apps = (generated.app(app),) if app else generated.manifest.apps
-            inert = frozen or released
-            if enforce:
-                for line in artifact.policy_lines(
-                    generated.manifest, apps, generated.states, os.environ, frozen=inert
-                ):
-                    say(line)
-            if os.environ.get("TUNEBUILD_VERBOSITY") != "silent":
-                said = dict.fromkeys(
-                    line for one in apps for line in resolve.dropped(generated.stamps[one.name])
-                )
-                for line in said:
-                    say(f"tunebuild: {line}")
-            generate.emit_all(generated)
-            target = f"app_{codegen.identifier(generated.app(app).name)}" if app else "normal"
-            ran = front.must(front.run(generated, (target,), explain=explain, say=say), "the build")
-            then(generated)
-            built = Built(generated, (ran,))
-        _remember(built.generated, mode if not (app or released) else "", frozen, started_ns)
-    return built
-
-
-def build_tune(root: Path, *, say: Say, target: str = "") -> Built:
-    """The all-variants binary; a row that does not compile is rejected and the others go on."""
-    with emit.locked(root / BUILD_LOCK, wait_message="another build runs here, waiting"):
-        started_ns = time.time_ns()
-        built = _build_tune(root, say=say, target=target)
-        if not target:
-            _remember(built.generated, "tune", False, started_ns)
-    return built
-
-
-def _build_tune(root: Path, *, say: Say, explain: bool = False, target: str = "") -> Built:
-    generated = generate.generate(root, target=target, mode="tune")
-    toolchain.require_launcher(generated.manifest.project.launcher)
-    generate.emit_all(generated)
-    # A row that fails keeps the binary from being linked, unless it was known to and is left out.
-    rows = front.run(generated, ("rows", "tune"), keep_going=True, explain=explain, say=say)
-    known = generate.read_broken(generated.root)
-    broken = _broken(generated, rows, known)
-    binary = graph.moved(graph.tune_binary(generated.plan), generated.graph.folder)
-    linkable = all("defines" not in entry for entry in broken.values())
-    others = tuple(
-        failure
-        for failure in rows.failures
-        # A symbol that two rows define fails the link before anything can be said of the rows.
-        if _symbol(failure) not in broken and (linkable or failure.output != binary)
-    )
-    if others:
-        front.must(replace(rows, failures=others), "the tune build")
-    ran = [rows]
-    if {name: entry["digest"] for name, entry in broken.items()} != {
-        name: entry.get("digest") for name, entry in known.items()
-    }:
-        emit.write_if_changed(generated.root / generate.BROKEN, json.dumps(broken, sort_keys=True, indent=1))
-        generated = generate.generate(root, target=target, mode="tune")
-        generate.emit_all(generated)
-        ran.append(front.must(front.run(generated, ("tune",), explain=explain, say=say), "the tune build"))
-    rejected = tuple(
-        Rejected(name.partition("__")[2], "compile", entry["why"], f"tunebuild explain {name}")
-        for name, entry in broken.items()
-    )
-    return Built(generated, tuple(ran), rejected)
-
-
-def _symbol(failure: Failure) -> str:
-    return Path(failure.output).name.removesuffix(".o")
-
-
-def _broken(
-    generated: Generated, ran: Ran, known: Mapping[str, Mapping[str, str]]
-) -> dict[str, dict[str, str]]:
-    """Rows that cannot be linked: those whose edge failed, with the compiler's words, and those whose object
-    does not define its own symbol and nothing else (``defines`` marks these). Their text's digest as well."""
-    words = {_symbol(failure): failure.words.strip() for failure in ran.failures}
-    fresh = frozenset((*ran.made, *ran.hits))
-    found: dict[str, dict[str, str]] = {}
-    for planned in generated.plan.families:
-        for row in planned.built:
-            for function in planned.functions:
-                name = codegen.symbol(function.name, row.suffix)
-                text = generated.files[codegen.row_path(planned.family.name, function.name, row.suffix)]
-                digest = generate.row_digest(text, plan.row_flags(planned.family, row))
-                output = graph.moved(graph.object_path(planned.family.name, name), generated.graph.folder)
-                if name in words:
-                    found[name] = {"digest": digest, "why": words[name]}
-                elif output in fresh:
-                    if fault := judge.symbol_fault(generated.root / output, name):
-                        found[name] = {"digest": digest, "why": fault, "defines": "other"}
-                elif "defines" in known.get(name, {}) and known[name].get("digest") == digest:
-                    found[name] = dict(known[name])
-    return found
-
-
-def _remember(generated: Generated, mode: str, frozen: bool, started_ns: int) -> None:
-    """Write the memo that lets the next build of this mode start ninja at once, and `status` read its answer.
-
-    A tree that was edited since ``started_ns`` is not remembered: what was generated may be of either text.
-    Nor is one with a file dated ahead, of which every build warns.
-    """
-    root = generated.root
-    paths: list[Path] = [*generated.inputs, root / gates.GATED]
-    for folder in generated.watched_folders():
-        paths.append(folder)
-        for above, folders, names in os.walk(folder):
-            paths += [Path(above, name) for name in (*folders, *names)]
-    paths.append(Path(__file__).parent)
-    watched = {str(path): memo.signature(str(path)) for path in dict.fromkeys(paths)}
-    latest = max((signature[2] for signature in watched.values() if signature), default=0)
-    newest = max((signature[1] for signature in watched.values() if signature), default=0)
-    if latest >= started_ns - memo.CLOCK_STEP_NS or newest > time.time_ns() + front.SKEW_NS:
-        (root / memo.MEMO).unlink(missing_ok=True)
-        return
-    if not frozen:
-        emit.write_if_changed(root / memo.STATUS, json.dumps(_said(generated)))
-    # What was made may be deleted, edited by hand or overwritten as well.
-    outputs = (output for app in generated.manifest.apps for output in graph.app_outputs(app))
-    made = (*memo.OURS, *generated.files, *outputs)
-    watched |= {str(root / name): memo.signature(str(root / name)) for name in made}
-    modes = [mode] if mode else []
-    old = _old_memo(root)
-    if old.get("watched") == watched and old.get("frozen") == frozen:
-        kept = old.get("modes")
-        modes = sorted({*modes, *(kept if isinstance(kept, list) else ())})
-    document = {
-        "version": memo.VERSION,
-        "root": os.path.realpath(root),
-        "frozen": frozen,
-        "modes": modes,
-        "ninja": front.ninja_path(),
-        "kernel": os.uname().release,
-        "environment": memo.environment(),
-        "watched": watched,
-    }
-    emit.write_if_changed(root / memo.MEMO, json.dumps(document))
-
-
-def _said(generated: Generated) -> dict[str, dict[str, object]]:
-    """What `status` answers for each app while nothing changes."""
-    found: dict[str, dict[str, object]] = {}
-    for app in generated.manifest.apps:
-        one = status_of(generated, app)
-        found[app.name] = {
-            "document": report.status_json(one.stamps, one.states),
-            "text": report.status_text(one.stamps, one.states, ungated=one.ungated),
-            "coloured": report.status_text(one.stamps, one.states, ungated=one.ungated, colour=True),
-        }
-    found[""] = found[generated.manifest.apps[0].name]
-    return found
-
-
-def _old_memo(root: Path) -> Mapping[str, object]:
-    try:
-        found = json.loads((root / memo.MEMO).read_text())
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}
-
+from tunebuild.model import REFERENCE, Manifest
 
 # --- reading commands: they never compile, stamp or race ------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Status:
-    """What every seat of an app would run now, and how each of its scopes stands."""
-
-    stamps: Stamps
-    states: tuple[policy.ScopeState, ...]
-    ungated: frozenset[resolve.Cell]
 
 
 def status(root: Path, app: str = "") -> Status:
     generated = generate.generate(root)
     return status_of(generated, generated.app(app))
-
-
-def status_of(generated: Generated, app: App) -> Status:
-    seats = tuple(
-        stamp
-        for stamp in generated.stamps[app.name].seats
-        if stamp.family in _families(generated.manifest, app)
-    )
-    stamps = replace(generated.stamps[app.name], seats=seats)
-    return Status(stamps, scope_states(generated, app), gates.ungated(generated, stamps))
-
-
-def _families(manifest: Manifest, app: App) -> frozenset[str]:
-    return frozenset(family.name for family in resolve.app_families(manifest, app))
-
-
-def scope_states(generated: Generated, app: App) -> tuple[policy.ScopeState, ...]:
-    """Each scope of an app: the sidecar's verdict, and what a profile does where the sidecar is silent."""
-    return generated.states[app.name]
 
 
 def why(root: Path, app: str, name: str) -> tuple[report.Why, ...]:
@@ -372,7 +131,7 @@ def disassembly(root: Path, row: str, *, say: Say) -> str:
     with emit.locked(root / BUILD_LOCK):
         generated = generate.generate(root)
         edge = _row_edge(generated, row)
-        generate.emit_all(generated)
+        writing.write(generated)
         front.must(front.run(generated, (edge.output,), say=say), "the compile")
     program = shutil.which("objdump") or shutil.which("llvm-objdump")
     if program is None:
@@ -464,7 +223,7 @@ def _sanitized(generated: Generated, *, say: Say) -> Generated:
         )
     sanitized = replace(generated, graph=graph.sanitized(generated.graph))
     with emit.locked(generated.root / BUILD_LOCK, wait_message="another build runs here, waiting"):
-        generate.emit_all(sanitized)
+        writing.write(sanitized)
         front.must(front.run(sanitized, ("tune",), say=say), "the build under sanitizers")
     return sanitized
 

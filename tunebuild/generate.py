@@ -1,7 +1,7 @@
 """tune.toml -> generated C, build.ninja and what they were made of: the line that every build starts with.
 
-Reading, rendering and resolving end in one `Generated` record; `emit_all` writes it. Nothing here compiles a
-kernel. What decides the result is listed in `Generated.inputs`, present or not, so that the memo and ninja's
+Reading, rendering and resolving end in one `Generated` record; `writing.write` puts it on the disk. Nothing here
+compiles a kernel. What decides the result is listed in `Generated.inputs`, present or not, so that the memo and ninja's
 own regeneration know when to come back.
 """
 
@@ -12,7 +12,6 @@ import json
 import os
 import re
 import shlex
-import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,7 +20,6 @@ from tunebuild import (
     artifact,
     codegen,
     codegen_artifact,
-    emit,
     graph,
     host,
     keys,
@@ -29,6 +27,7 @@ from tunebuild import (
     plan,
     profiles,
     record,
+    render,
     resolve,
     toolchain,
 )
@@ -52,7 +51,7 @@ from tunebuild.model import (
     Stamps,
     Toolchain,
 )
-from tunebuild.plan import Plan
+from tunebuild.plan import Plan, PlannedFunction
 from tunebuild.policy import ScopeState
 
 Cell = resolve.Cell
@@ -60,7 +59,6 @@ RUNTIME = Path(__file__).parent / "runtime"
 CHECKED_ROWS = 4000  # that `check` renders of a huge project: under a second
 BROKEN = "build/broken.json"
 MEMO_TOOLCHAINS = "build/toolchains.json"
-GENERATE_DEPFILE = "build/generate.d"
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,8 +178,6 @@ def _words(manifest: Manifest, tools: Tools) -> tuple[plan.CompilerWord, plan.Fl
 
 def _render(planned: Plan) -> tuple[dict[str, str], dict[Cell, str], tuple[Mistake, ...]]:
     """Every built row's file by path, the rows that their templates declined, and the mistakes."""
-    from tunebuild import render
-
     render.forget()
     try:
         with render.bounded():
@@ -191,38 +187,35 @@ def _render(planned: Plan) -> tuple[dict[str, str], dict[Cell, str], tuple[Mista
 
 
 def _render_all(planned: Plan) -> tuple[dict[str, str], dict[Cell, str], tuple[Mistake, ...]]:
-    from tunebuild import render
-
     files: dict[str, str] = {}
     declined: dict[Cell, str] = {}
     mistakes: list[Mistake] = []
     for each in planned.families:
         family = each.family
+        writers = [(function, codegen.row_writer(planned, function)) for function in each.functions]
         for row in each.built:
-            texts: dict[str, str | Declined] = {}
-            for function in each.functions:
-                name = codegen.symbol(function.name, row.suffix)
-                if function.template is None:
-                    texts[function.name] = codegen.hint_text(planned, function, row)
-                    continue
-                text = render.render_row(
-                    family.project.templates, function.template, family.name, function.function, name, row
-                )
-                if isinstance(text, Mistake):
-                    mistakes.append(text)
-                else:
-                    texts[function.name] = text
-            reason = next((text.why for text in texts.values() if isinstance(text, Declined)), None)
+            texts = [_row_text(planned, function, row) for function in each.functions]
+            mistakes += [text for text in texts if isinstance(text, Mistake)]
+            reason = next((text.why for text in texts if isinstance(text, Declined)), None)
             if reason is not None:  # one decline is the whole row's: companions go in lockstep
                 declined[family.name, row.suffix] = reason
-            for function in each.functions:
-                if function.name in texts:
-                    text = texts[function.name] if reason is None else Declined(reason)
-                    source = codegen.row_source(planned, function, row, text)
-                    files[source.path] = source.text
+            for (function, written), text in zip(writers, texts, strict=True):
+                if not isinstance(text, Mistake):
+                    path = codegen.row_path(family.name, function.name, row.suffix)
+                    files[path] = written(row, text if reason is None else Declined(reason))
         if len(mistakes) > 50:
             break
     return files, declined, tuple(_each_once(mistakes))
+
+
+def _row_text(planned: Plan, function: PlannedFunction, row: Row) -> str | Declined | Mistake:
+    if function.template is None:
+        return codegen.hint_text(planned, function, row)
+    family = function.family
+    name = codegen.symbol(function.name, row.suffix)
+    return render.render_row(
+        family.project.templates, function.template, family.name, function.function, name, row
+    )
 
 
 def check_templates(manifest: Manifest) -> int:
@@ -544,71 +537,6 @@ def _inputs(manifest: Manifest, box: Box, records: Mapping[str, record.Read]) ->
     return tuple(dict.fromkeys(found))
 
 
-# --- writing -------------------------------------------------------------------------------------
-
-
-def emit_all(generated: Generated) -> tuple[str, ...]:
-    """Write what changed, remove what is no longer generated; return the paths that changed."""
-    root = generated.root
-    changed = [path for path, text in generated.files.items() if emit.write_if_changed(root / path, text)]
-    _remove_orphans(root, generated.files)
-    emit.sweep_temporaries(root / graph.BUILD, ".+")
-    text, folder = _ninja_text(generated), root / generated.graph.folder
-    emit.write_if_changed(folder / "local.ninja", _local_text(generated))
-    if generated.graph.folder != graph.BUILD:  # a graph that only we run
-        emit.write_if_changed(folder / "build.ninja", text)
-        return tuple(changed)
-    # Where an executable's guard finds the tool: one word a line.
-    emit.write_if_changed(root / artifact.TOOL, "\n".join((sys.executable, "-m", "tunebuild", "")))
-    if emit.write_if_changed(root / "build/build.ninja", text):
-        changed.append("build/build.ninja")
-    emit.write_if_changed(root / "build/compile_commands.json", _compile_commands(generated))
-    emit.write_if_changed(root / GENERATE_DEPFILE, _depfile(generated))
-    os.utime(root / "build/build.ninja")
-    return tuple(changed)
-
-
-def _remove_orphans(root: Path, kept: Mapping[str, str]) -> None:
-    for folder, _, names in os.walk(root / codegen.GENERATED):
-        inside = Path(os.path.relpath(folder, root)).as_posix()
-        for name in names:
-            if f"{inside}/{name}" not in kept:
-                os.unlink(os.path.join(folder, name))
-
-
-def template_path() -> Path:
-    """ninja.build.j2: beside the package in a checkout, inside it in a wheel."""
-    inside = Path(__file__).parent / "ninja.build.j2"
-    return inside if inside.exists() else Path(__file__).parent.parent / "ninja.build.j2"
-
-
-def _ninja_text(generated: Generated) -> str:
-    import jinja2
-
-    environment = jinja2.Environment(
-        undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True
-    )
-    values = graph.template_values(generated.manifest.project.name, generated.graph)
-    return environment.from_string(template_path().read_text()).render(values)
-
-
-def _local_text(generated: Generated) -> str:
-    tools = generated.tools
-    lines = ["# What belongs to this machine."]
-    launcher = generated.manifest.project.launcher
-    for key, name in {name: key for key, name in tools.names.items()}.items():
-        found = tools.compilers[name]
-        assert isinstance(found, toolchain.Compiler)
-        words = (*shlex.split(launcher), *found.argv, *found.flags)
-        lines.append(f"cc_{key} = {graph.escape_words(words)}")
-    default = tools.default(generated.manifest.project.name)
-    lines.append(f"link = {graph.escape_words((*default.argv, *default.flags))}")
-    lines.append(f"ar = {graph.escape_words(default.archiver)}")
-    lines.append(f"tunebuild = {graph.escape_words((sys.executable, '-m', 'tunebuild'))}")
-    lines.append(_worker_text(generated.graph.by_output()[graph.moved(graph.WORKER, generated.graph.folder)]))
-    return "\n".join(lines) + "\n"
-
-
 def _worker_edge(compiler: toolchain.Compiler) -> graph.Edge:
     """The worker that loads tune binaries: built with the project's own compiler, from the installed sources."""
     sources = sorted((RUNTIME / "worker").glob("*.c"))
@@ -622,40 +550,3 @@ def _worker_edge(compiler: toolchain.Compiler) -> graph.Edge:
         tuple(map(str, headers)),
         libs=("-ldl", "-lm", "-lpthread"),
     )
-
-
-def _worker_text(edge: graph.Edge) -> str:
-    words, hit = graph.escape_words(edge.flags), graph.hit_name(edge.output)
-    return (
-        f"rule {edge.rule}\n"
-        f'  command = if [ -n "$$TB_HITS" ] && [ -e "$$TB_HITS/{hit}" ]; then mv -f "$$TB_HITS/{hit}" $out; '
-        f"else {words} $in -o $out {' '.join(edge.libs)}; fi\n"
-        "  description = WORKER $out\n"
-        f"build {edge.output}: {edge.rule} {' '.join(map(graph.escape_path, edge.inputs))} | "
-        f"{' '.join(map(graph.escape_path, edge.implicit))}"
-    )
-
-
-def _compile_commands(generated: Generated) -> str:
-    lines = []
-    own = json.dumps(str(generated.root))
-    by_name = {name: key for key, name in generated.tools.names.items()}
-    for edge in generated.graph.edges:
-        if edge.rule.startswith("cc_"):
-            found = generated.tools.compilers[by_name[edge.compiler]]
-            assert isinstance(found, toolchain.Compiler)
-            words = [*found.argv, *found.flags, *edge.flags, "-c", edge.inputs[0], "-o", edge.output]
-            file, arguments = json.dumps(edge.inputs[0]), json.dumps(words)
-            lines.append(f'{{"directory": {own}, "file": {file}, "arguments": {arguments}}}')
-    return "[\n" + ",\n".join(lines) + "\n]\n"
-
-
-def _depfile(generated: Generated) -> str:
-    """What plain ninja watches. An absent file is expressed by its folder; a missing path never settles."""
-    watched = []
-    for path in generated.inputs:
-        there = path if path.exists() else path.parent
-        if there.exists():
-            watched.append(os.path.relpath(there, generated.root))
-    escaped = (path.replace(" ", "\\ ").replace("$", "$$") for path in dict.fromkeys(watched))
-    return "build/build.ninja: " + " ".join(escaped) + "\n"

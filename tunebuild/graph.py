@@ -16,7 +16,7 @@ from pathlib import Path
 
 from tunebuild import codegen, resolve
 from tunebuild.model import REFERENCE, App, Family, Row, Stamps
-from tunebuild.plan import Plan, PlannedFamily, row_flags
+from tunebuild.plan import Plan, PlannedFamily, flags_of_rows
 
 BUILD = "build"
 WORKER = f"{BUILD}/tune/worker"
@@ -112,6 +112,7 @@ def _row_edges(
     plan: Plan, planned: PlannedFamily, rows: Iterable[Row], compiler_of: CompilerOf
 ) -> Iterable[Edge]:
     family = planned.family
+    own = flags_of_rows(family)
     common: dict[str, tuple[str, ...]] = {}  # by toolchain
     sets: dict[tuple[str, ...], tuple[str, ...]] = {}  # one tuple a flag set, whatever the number of rows
     for row in rows:
@@ -119,7 +120,7 @@ def _row_edges(
         if row.toolchain not in common:
             common[row.toolchain] = (*_build_flags(plan, family, row.toolchain), *ROW_FLAGS)
         hints = hint_flags(kind, row) if family.hints else ()
-        flags = (*common[row.toolchain], *hints, *row_flags(family, row))
+        flags = (*common[row.toolchain], *hints, *own(row))
         flags = sets.setdefault(flags, flags)
         for function in planned.functions:
             name = codegen.symbol(function.name, row.suffix)

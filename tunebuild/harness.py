@@ -332,10 +332,10 @@ def _path() -> Path:
 
 @functools.cache
 def _library() -> ctypes.CDLL:
-    from tunebuild import flows, graph, host
+    from tunebuild import building, graph, host
 
     root = _project().generated.root
-    flows.build_tune(root, say=lambda line: print(line, file=sys.stderr))
+    building.build_tune(root, say=lambda line: print(line, file=sys.stderr))
     host.request_tiles()
     return ctypes.CDLL(str(root / graph.tune_binary(_project().generated.plan)))
 

@@ -24,15 +24,16 @@ ENVIRONMENT = (  # the names that reach a compiler and change what it writes
     "MACOSX_DEPLOYMENT_TARGET", "SOURCE_DATE_EPOCH", "CCC_OVERRIDE_OPTIONS",
 )  # fmt: skip
 
-_STRING = r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\''
-_STRINGS = re.compile(f"({_STRING})", re.S)
-_COMMENTS = re.compile(rf"{_STRING}|//[^\n]*|/\*.*?\*/", re.S)
-_LINES = re.compile(r"[ \t\r\f\v]*\n[ \t\r\f\v\n]*")
-_BLANKS = re.compile(r"[ \t\r\f\v]+")
+_STRING = rb'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\''
+_STRINGS = re.compile(rb"(" + _STRING + rb")", re.S)
+_COMMENT = rb"/(?:/[^\n]*|\*.*?\*/)"
+_COMMENTS = re.compile(_COMMENT, re.S)
+_STRINGS_AND_COMMENTS = re.compile(_STRING + rb"|" + _COMMENT, re.S)
+_QUOTE_BEFORE_COMMENT = re.compile(rb"[\"'][^\n]*/[/*]")
+_BLANKS = re.compile(rb"[ \t\r\f\v]+")
+_BYTES_SPLICE = re.compile(rb"\\\r?\n")
 _SPLICE = re.compile(r"\\\r?\n")
-_INCLUDE = re.compile(
-    r'^[ \t]*#[ \t]*(?:include|include_next|import|embed)[ \t]*(?:"([^"\n]+)"|<([^>\n]+)>)', re.M
-)
+_INCLUDE = re.compile(r'#[ \t]*(?:include|include_next|import|embed)[ \t]*(?:"([^"\n]+)"|<([^>\n]+)>)')
 
 
 # --- the key -------------------------------------------------------------------------------------
@@ -103,7 +104,7 @@ def digest(data: bytes) -> str:
 
 def text_digest(text: str) -> str:
     """Digest of C text as `built` records it: comments and layout do not count."""
-    return digest(normalised(text).encode("utf-8", "surrogateescape"))
+    return digest(_normalised(text.encode("utf-8", "surrogateescape")))
 
 
 def normalised(text: str) -> str:
@@ -111,17 +112,32 @@ def normalised(text: str) -> str:
 
     Strings stay as they are. A space is never removed altogether: `#define F (x)` and `#define F(x)` differ.
     """
-    if "\\\n" in text or "\\\r" in text:
-        text = _SPLICE.sub("", text)
-    if "//" in text or "/*" in text:
-        text = _COMMENTS.sub(_without_comment, text)
-    parts = _STRINGS.split(text)  # code, string, code, ...
-    parts[::2] = (_BLANKS.sub(" ", _LINES.sub("\n", part)) for part in parts[::2])
-    return "".join(parts).strip()
+    return _normalised(text.encode("utf-8", "surrogateescape")).decode("utf-8", "surrogateescape")
 
 
-def _without_comment(match: re.Match[str]) -> str:
-    return " " if match[0][0] == "/" else match[0]
+def _normalised(text: bytes) -> bytes:
+    if b"\\\n" in text or b"\\\r" in text:
+        text = _BYTES_SPLICE.sub(b"", text)
+    if b"//" in text or b"/*" in text:
+        if _QUOTE_BEFORE_COMMENT.search(text):  # a string may hold what looks like a comment
+            text = _STRINGS_AND_COMMENTS.sub(_without_comment, text)
+        else:
+            text = _COMMENTS.sub(b" ", text)
+    lines = [
+        _line(line) if b'"' in line or b"'" in line else b" ".join(line.split()) for line in text.split(b"\n")
+    ]
+    return b"\n".join([line for line in lines if line])
+
+
+def _line(line: bytes) -> bytes:
+    """A line that has strings: code, string, code, ..."""
+    parts = _STRINGS.split(line)
+    parts[::2] = [_BLANKS.sub(b" ", part) for part in parts[::2]]
+    return b"".join(parts).strip(b" ")
+
+
+def _without_comment(match: re.Match[bytes]) -> bytes:
+    return b" " if match[0][:1] == b"/" else match[0]
 
 
 # --- headers -------------------------------------------------------------------------------------
@@ -160,7 +176,10 @@ def header_scanner(include: Iterable[Path], read: Read) -> Callable[[str, Path],
 
     def named_in(text: str, folder: str) -> tuple[str, ...]:
         found: list[str] = []
-        for quoted, angled in _INCLUDE.findall(text):
+        for match in _INCLUDE.finditer(text):
+            if text[text.rfind("\n", 0, match.start()) + 1 : match.start()].strip(" \t"):
+                continue  # a directive begins its line
+            quoted, angled = match.groups("")
             asked = (quoted, angled, folder if quoted else "")
             if asked not in resolved:
                 resolved[asked] = resolve(*asked)

@@ -1,69 +1,105 @@
-"""The no-op build: if nothing that decides the graph has changed, ninja is started at once.
+"""The no-op build: if nothing that decides an answer has changed, ninja is started at once.
 
-A memo holds the stat of every input and the environment's say. It imports next to nothing: a no-op build is
-this check, and ninja itself, which takes the process over.
+A memo holds the stat of every file that a build of one mode came from or made, and the environment's say. It is
+read without an import: a no-op build is this check, and ninja itself, which takes the process over. `status`
+has a memo of its own, of what it depends on alone.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import sys
+from collections.abc import Iterable
 
-MEMO = "build/memo.json"
-STATUS = "build/status.json"  # what `status` answers while the memo holds
-OURS = ("build/build.ninja", "build/local.ninja", "build/generate.d", STATUS)
+MEMO = "build/memo"  # and a mode: build/memo.normal
+STATUS = "build/status.json"  # what `status` answers while its memo holds
+OURS = ("build/build.ninja", "build/local.ninja", "build/generate.d")
 CLOCK_STEP_NS = 20_000_000  # a file's change time may lag the clock by a tick
-VERSION = 1
+VERSION = "tunebuild memo 2"
 ENVIRONMENT = (
     "CC", "PATH", "TUNEBUILD_MANIFEST", "TUNEBUILD_POLICY", "TUNEBUILD_FORCE_FEATURES", "TUNEBUILD_CACHE",
     "TUNEBUILD_MODE", "CPATH", "C_INCLUDE_PATH", "LIBRARY_PATH",
 )  # fmt: skip
+_HEAD = 6  # fields before the files: version, root, kernel, environment, number of files, ninja
+_ABSENT = b"-"
 
-Signature = list[int] | None
 
-
-def signature(path: str) -> Signature:
-    """Size, times and inode of a file or folder; None when it is absent. Content edited under an old time
-    still shows in the change time."""
+def signature(path: bytes, folder: int | None = None) -> bytes:
+    """Size, times and inode of a file or folder. Content edited under an old time still shows in the change
+    time. ``folder``: an open folder that ``path`` may be relative to."""
     try:
-        found = os.stat(path)
+        found = os.stat(path, dir_fd=folder)
     except OSError:
-        return None
-    return [found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino]
+        return _ABSENT
+    return b"%d %d %d %d" % (found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
 
 
-def environment() -> dict[str, str]:
-    return {name: os.environ[name] for name in ENVIRONMENT if name in os.environ}
+def _said(root: str) -> list[bytes]:
+    """What an answer depends on beside files. The root is among it: a copied tree's memo speaks of the other
+    tree's files."""
+    environment = "\n".join(f"{name}={os.environ[name]}" for name in ENVIRONMENT if name in os.environ)
+    return [os.fsencode(word) for word in (VERSION, os.path.realpath(root), os.uname().release, environment)]
 
 
-def load(root: str, frozen: bool) -> dict[str, object] | None:
-    """The memo of ``root`` if everything it names is as it was, else None."""
+def taken(root: str, ninja: str, paths: Iterable[str]) -> bytes:
+    """These files as they are now. A path below ``root`` may be relative to it."""
+    names = [os.fsencode(path) for path in paths]
+    fields = [*_said(root), b"%d" % len(names), os.fsencode(ninja)]
+    folder = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        with open(os.path.join(root, MEMO), "rb") as stream:
-            memo = json.loads(stream.read())
-    except (OSError, ValueError):
-        return None
-    if not isinstance(memo, dict) or memo.get("version") != VERSION or memo.get("frozen") != frozen:
-        return None
-    if memo.get("environment") != environment() or memo.get("kernel") != os.uname().release:
-        return None
-    if memo.get("root") != os.path.realpath(root):  # a copied tree: the memo speaks of the other one's files
-        return None
-    watched = memo.get("watched")
-    if not isinstance(watched, dict):
-        return None
-    stat = signature
-    for path, was in watched.items():
-        if stat(path if os.path.isabs(path) else os.path.join(root, path)) != was:
-            return None
-    return memo
+        for name in names:
+            fields += (name, signature(name, folder))
+    finally:
+        os.close(folder)
+    return b"\0".join(fields)
+
+
+def keep(root: str, mode: str, data: bytes) -> None:
+    """Remember what was taken."""
+    path = _path(root, mode)
+    with open(f"{path}.{os.getpid()}.tmp", "wb") as stream:
+        stream.write(data)
+    os.replace(stream.name, path)
+
+
+def forget(root: str, mode: str) -> None:
+    try:
+        os.unlink(_path(root, mode))
+    except FileNotFoundError:
+        return
+
+
+def _path(root: str, mode: str) -> str:
+    return os.path.join(root, f"{MEMO}.{mode}")
+
+
+def holds(root: str, mode: str) -> str:
+    """The ninja that the memo of ``mode`` names, if everything that it holds is as it was; else ""."""
+    try:
+        with open(_path(root, mode), "rb", buffering=0) as stream:
+            fields = stream.read().split(b"\0")
+        folder = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError:
+        return ""
+    try:
+        names, signatures = fields[_HEAD::2], fields[_HEAD + 1 :: 2]
+        whole = len(fields) >= _HEAD and fields[4] == b"%d" % len(names) and len(names) == len(signatures)
+        if not whole or fields[:4] != _said(root):
+            return ""
+        for name, was in zip(names, signatures, strict=True):
+            if signature(name, folder) != was:
+                return ""
+    finally:
+        os.close(folder)
+    return os.fsdecode(fields[5])
 
 
 def status(root: str, app: str) -> dict[str, object] | None:
     """The answer that the last build prepared for `status`, or None when something has changed since."""
-    if load(root, frozen=False) is None:
+    if not holds(root, "status"):
         return None
+    import json
+
     try:
         with open(os.path.join(root, STATUS), "rb") as stream:
             found = json.loads(stream.read()).get(app)
@@ -97,12 +133,11 @@ def try_build(arguments: list[str]) -> None:
     if rest or mode not in ("normal", "tune", "test"):
         return
     root = find_root(root)
-    memo = load(root, frozen=False)
-    if memo is None or mode not in memo.get("modes", ()):  # type: ignore[operator]
+    mode = "normal" if mode == "normal" else "tune"
+    ninja = holds(root, mode)
+    if not ninja:
         return
-    ninja = str(memo.get("ninja"))
     os.chdir(root)
     os.environ["TB_FRESH"] = "1"
     sys.stdout.flush()
-    target = "normal" if mode == "normal" else "tune"
-    os.execv(ninja, [ninja, "-f", "build/build.ninja", "-d", "keepdepfile", target])
+    os.execv(ninja, [ninja, "-f", "build/build.ninja", "-d", "keepdepfile", mode])

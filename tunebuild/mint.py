@@ -18,6 +18,7 @@ from typing import IO, Protocol
 
 from tunebuild import (
     bench,
+    building,
     drive,
     emit,
     features,
@@ -139,14 +140,14 @@ def demanded(generated: Generated, app: App, asked: Asked) -> tuple[Seat, ...]:
 # --- the race -------------------------------------------------------------------------------------
 
 
-def mint(root: Path, asked: Asked, progress: Progress, say: flows.Say) -> Minted:
+def mint(root: Path, asked: Asked, progress: Progress, say: building.Say) -> Minted:
     """Race what is demanded; writes nothing.
 
     :raises Refused: when the box is too loud, or the control file asks to stop.
     :raises WorkFailed: when the sidecar could not be written at the end, before the race.
     """
     started = time.monotonic()
-    built = flows.build_tune(root, say=say)
+    built = building.build_tune(root, say=say)
     generated = built.generated
     app = generated.app(asked.app)
     if generated.box.forced:

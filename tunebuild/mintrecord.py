@@ -12,9 +12,9 @@ from pathlib import Path
 
 from tunebuild import (
     __version__,
+    building,
     children,
     confirmflows,
-    flows,
     history,
     mintdiff,
     noise,
@@ -37,14 +37,14 @@ class Finished:
     """A mint that was written. ``diff``: its report against the sidecar before, line by line."""
 
     minted: Minted
-    status: flows.Status
+    status: building.Status
     path: Path
     diff: tuple[str, ...]
     archived: Path | None
     failed_tuners: tuple[tuple[str, int], ...] = ()  # (scope, exit code)
 
 
-def run(root: Path, asked: Asked, progress: Progress, say: flows.Say) -> Finished:
+def run(root: Path, asked: Asked, progress: Progress, say: building.Say) -> Finished:
     """Mint, write, archive, rebuild.
 
     :raises Refused: with nothing changed but a stub in the history.
@@ -69,8 +69,8 @@ def run(root: Path, asked: Asked, progress: Progress, say: flows.Say) -> Finishe
     if isinstance(read.found, Document) and isinstance(found, Document):
         diff = tuple(mintdiff.lines(mintdiff.diff(read.found, found)))
     archived = _archive(read.path, minted.generated.box.identity, failed, asked)
-    built = flows.build(root, "normal", enforce=False, say=say)
-    status = flows.status_of(built.generated, built.generated.app(minted.app.name))
+    built = building.build(root, "normal", enforce=False, say=say)
+    status = building.status_of(built.generated, built.generated.app(minted.app.name))
     return Finished(minted, status, read.path, diff, archived, failed)
 
 
@@ -168,7 +168,7 @@ def _commit(root: Path) -> str:
     return done.stdout.strip() if done.returncode == 0 and done.stdout.strip() else "unknown"
 
 
-def _run_tuner(generated: Generated, app: App, scope: Scope, asked: Asked, say: flows.Say) -> int:
+def _run_tuner(generated: Generated, app: App, scope: Scope, asked: Asked, say: building.Say) -> int:
     """Run a scope's own harness; what it says is relayed as it comes. Its record decides, not its word."""
     path = generated.records[app.name].path
     environ = {**asked.environ, "TUNEBUILD_MODE": "tune", "TUNEBUILD_MANIFEST": str(path)}

@@ -9,7 +9,7 @@ flag is rejected).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -52,10 +52,11 @@ class PlannedFamily:
     family: Family
     functions: tuple[PlannedFunction, ...]  # the family's own first
     rows: tuple[PlannedRow, ...]
+    built: tuple[Row, ...] = field(init=False)
 
-    @property
-    def built(self) -> tuple[Row, ...]:
-        return tuple(planned.row for planned in self.rows if planned.place == "built")
+    def __post_init__(self) -> None:
+        built = tuple([planned.row for planned in self.rows if planned.place == "built"])
+        object.__setattr__(self, "built", built)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +123,19 @@ def row_flags(family: Family, row: Row) -> tuple[str, ...]:
     return (*(isa.cflags if isa else ()), *(chosen.cflags if chosen else ()), *row.cflags)
 
 
+def flags_of_rows(family: Family) -> Callable[[Row], tuple[str, ...]]:
+    """`row_flags` of many rows of one family: worked out once for each instruction set and flag set."""
+    known: dict[tuple[str, str, tuple[str, ...]], tuple[str, ...]] = {}
+
+    def flags(row: Row) -> tuple[str, ...]:
+        key = row.isa, row.flags, row.cflags
+        if key not in known:
+            known[key] = row_flags(family, row)
+        return known[key]
+
+    return flags
+
+
 def plan(
     manifest: Manifest,
     arch: str,
@@ -133,23 +147,31 @@ def plan(
 ) -> Plan:
     """Place every row of ``manifest`` for a target of architecture ``arch``; ``everything`` builds them all."""
 
-    def place(family: Family, row: Row) -> PlannedRow:
+    def place(family: Family, row: Row) -> tuple[Place, str]:
         isa = isa_of(family, row)
         wanted = (isa.arch if isa else "") or features.arch_of(row.requires)
         if wanted and wanted != arch and not everything:
-            return PlannedRow(row, "other architecture", f"needs {wanted}, the target is {arch}")
+            return "other architecture", f"needs {wanted}, the target is {arch}"
         if why := compiler_word(family, row.toolchain):
-            return PlannedRow(row, "skipped", why)
+            return "skipped", why
         if why := flags_word(family, row.toolchain, row_flags(family, row)):
-            return PlannedRow(row, "skipped", why)
-        return PlannedRow(row, "built")
+            return "skipped", why
+        return "built", ""
+
+    def placed(family: Family) -> tuple[PlannedRow, ...]:
+        """What decides a place is the same for many rows, and is asked once."""
+        known: dict[tuple[str, str, str, str, tuple[str, ...]], tuple[Place, str]] = {}
+        rows: list[PlannedRow] = []
+        for row in family.rows:
+            decides = row.isa, row.requires, row.toolchain, row.flags, row.cflags
+            if decides not in known:
+                known[decides] = place(family, row)
+            rows.append(PlannedRow(row, *known[decides]))
+        return tuple(rows)
 
     return Plan(
         manifest,
-        tuple(
-            PlannedFamily(family, functions_of(family), tuple(place(family, row) for row in family.rows))
-            for family in manifest.families
-        ),
+        tuple(PlannedFamily(family, functions_of(family), placed(family)) for family in manifest.families),
         arch,
         toolchain,
     )

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from tunebuild import artifact, children, flows, generate, manifest, policy, record, sidecar, verdict
+from tunebuild import artifact, building, children, generate, manifest, policy, record, sidecar, verdict
 from tunebuild.errors import UsageError, WorkFailed
 from tunebuild.generate import Generated
 from tunebuild.model import App
@@ -59,7 +59,7 @@ def prepare(
         if start.forced and not app.scopes:
             say(f"tunebuild: {app.name} declares no scope: nothing to tune")
         tuned, stop = _serve(generated, app, start, environ, say)
-    flows.build(root, "normal", app=app.name, say=say)
+    building.build(root, "normal", app=app.name, say=say)
     states = (_state(generated, app, scope, environ) for scope in app.scopes)
     left = tuple(state.scope.name for state in states if not state.answered)
     return Prepared(app, tuned, left, stop)

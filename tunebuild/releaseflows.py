@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from tunebuild import codegen, emit, flows, gates, generate, policy, rail, release, resolve
+from tunebuild import building, codegen, emit, flows, gates, generate, policy, rail, release, resolve
 from tunebuild.document import Document
 from tunebuild.errors import Refused, UsageError, WorkFailed
 from tunebuild.generate import Generated
@@ -55,7 +55,7 @@ def make(
         say(f"tunebuild: release: scope {plan.scope}: {plan.action}, {plan.why}")
     _mint(generated, app, plans, environ)
     generated = generate.generate(root, environ=environ)
-    stamps = flows.status_of(generated, app).stamps
+    stamps = building.status_of(generated, app).stamps
     checks = _checks(generated, app, stamps, plans, say)
     for check in checks:
         say(f"tunebuild: release: {check.word}: {check.name}: {check.why}")
@@ -68,16 +68,16 @@ def make(
     files: list[str] = []
 
     def ship(built: Generated) -> None:
-        if flows.status_of(built, app).stamps != stamps:
+        if building.status_of(built, app).stamps != stamps:
             raise WorkFailed(
                 f"the winners of {app.name} changed while it was released", fix="release it again"
             )
         files.extend(_ship(built, app, target))
 
     try:
-        flows.build(root, "normal", app=app.name, released=True, then=ship, say=say)
+        building.build(root, "normal", app=app.name, released=True, then=ship, say=say)
     finally:
-        flows.build(root, "normal", app=app.name, say=lambda line: None)  # the tree keeps its rail
+        building.build(root, "normal", app=app.name, say=lambda line: None)  # the tree keeps its rail
     line = release.provenance_line(_document(generated, app))
     return Released(app.name, target, tuple(files), plans, checks, line)
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from buildlab import projects
 from buildlab.figures import Figure
-from tunebuild import front, generate, keys
+from tunebuild import front, generate, keys, writing
 
 PAIRS = 5_000
 _WORDS = ("-O2", "-O3", "-mavx2", "-DN=4", "a", "b", "ab", "", "-I", "x y", "avx2,fma")
@@ -96,7 +96,7 @@ def _hits() -> Iterator[tuple[str, float]]:
 
 def _keys(root: Path) -> Mapping[str, str]:
     made = generate.generate(root, mode="tune")
-    generate.emit_all(made)
+    writing.write(made)
     return {output: one.key for output, one in front.keyed(made, made.graph.edges).items()}
 
 

@@ -13,8 +13,8 @@ _GENERATE = """\
 import json, resource, time
 started = time.perf_counter()
 from pathlib import Path
-from tunebuild import generate
-generate.emit_all(generate.generate(Path.cwd()))
+from tunebuild import generate, writing
+writing.write(generate.generate(Path.cwd()))
 seconds = time.perf_counter() - started
 print(json.dumps([seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3]))
 """

@@ -54,7 +54,7 @@ def test_undefined_name_is_a_mistake_with_its_line(tmp_path: Path) -> None:
         ("{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}", "still rendering"),
         (
             "{% set s = namespace(x='ab') %}{% for i in range(40) %}{% set s.x = s.x ~ s.x %}{% endfor %}",
-            "MB",
+            "MB|still rendering",  # where memory is slow, time is the first bound
         ),
         ("{% set x = 'a' * 10 ** 10 %}", "MB"),
         ("{{ '%9999999999d' % 1 }}", "MB"),
@@ -72,7 +72,7 @@ def test_template_that_would_never_end_or_fill_the_memory_is_a_mistake_with_its_
     tmp_path: Path, text: str, words: str
 ) -> None:
     found = mistake(tmp_path, f"\n{text}\n")
-    assert words in found.what
+    assert any(word in found.what for word in words.split("|"))
     assert found.file.endswith("kernel.c.j2")
 
 

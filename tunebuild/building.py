@@ -1,0 +1,273 @@
+"""A build from top to bottom: tune.toml -> C -> ninja -> artifacts, and what the next build and `status` may
+remember of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from tunebuild import (
+    artifact,
+    codegen,
+    emit,
+    front,
+    gates,
+    generate,
+    graph,
+    judge,
+    memo,
+    plan,
+    policy,
+    report,
+    resolve,
+    toolchain,
+    writing,
+)
+from tunebuild.front import Failure, Ran
+from tunebuild.generate import Generated
+from tunebuild.model import App, Mode, Rejected, Stamps
+
+Say = Callable[[str], None]
+BUILD_LOCK = "build/build"
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """What a build did. ``rejected``: rows that did not compile, with the compiler's words."""
+
+    generated: Generated
+    ran: tuple[Ran, ...]
+    rejected: tuple[Rejected, ...] = ()
+
+    @property
+    def made(self) -> tuple[str, ...]:
+        return tuple(output for ran in self.ran for output in ran.made)
+
+    @property
+    def hits(self) -> tuple[str, ...]:
+        return tuple(output for ran in self.ran for output in ran.hits)
+
+
+def build(
+    root: Path,
+    mode: Mode,
+    *,
+    app: str = "",
+    frozen: bool = False,
+    released: bool = False,
+    explain: bool = False,
+    enforce: bool = True,
+    then: Callable[[Generated], None] = lambda generated: None,
+    say: Say,
+) -> Built:
+    """tune.toml -> C -> ninja -> artifacts. ``app`` "" builds all apps.
+
+    ``released``: stamped artifacts without a rail, as a bundle ships them. ``then`` takes a normal build's
+    artifacts away before another build may change them. ``enforce``: hold the apps to their policies.
+
+    :raises Refused: for an untuned scope of an app whose policy forbids it.
+    :raises WorkFailed: when a compile or a link fails, with the tool's words.
+    """
+    with emit.locked(root / BUILD_LOCK, wait_message="another build runs here, waiting"):
+        started_ns = time.time_ns()
+        if mode != "normal":
+            built = _build_tune(root, say=say, explain=explain)
+        else:
+            generated = generate.generate(root, frozen=frozen, released=released)
+            toolchain.require_launcher(generated.manifest.project.launcher)
+            apps = (generated.app(app),) if app else generated.manifest.apps
+            inert = frozen or released
+            if enforce:
+                for line in artifact.policy_lines(
+                    generated.manifest, apps, generated.states, os.environ, frozen=inert
+                ):
+                    say(line)
+            if os.environ.get("TUNEBUILD_VERBOSITY") != "silent":
+                said = dict.fromkeys(
+                    line for one in apps for line in resolve.dropped(generated.stamps[one.name])
+                )
+                for line in said:
+                    say(f"tunebuild: {line}")
+            writing.write(generated)
+            target = f"app_{codegen.identifier(generated.app(app).name)}" if app else "normal"
+            ran = front.must(front.run(generated, (target,), explain=explain, say=say), "the build")
+            then(generated)
+            built = Built(generated, (ran,))
+        plain = mode if not (app or released or frozen) else None
+        _remember(built.generated, plain, started_ns, status=not frozen)
+    return built
+
+
+def build_tune(root: Path, *, say: Say, target: str = "") -> Built:
+    """The all-variants binary; a row that does not compile is rejected and the others go on."""
+    with emit.locked(root / BUILD_LOCK, wait_message="another build runs here, waiting"):
+        started_ns = time.time_ns()
+        built = _build_tune(root, say=say, target=target)
+        if not target:
+            _remember(built.generated, "tune", started_ns)
+    return built
+
+
+def _build_tune(root: Path, *, say: Say, explain: bool = False, target: str = "") -> Built:
+    generated = generate.generate(root, target=target, mode="tune")
+    toolchain.require_launcher(generated.manifest.project.launcher)
+    writing.write(generated)
+    # A row that fails keeps the binary from being linked, unless it was known to and is left out.
+    rows = front.run(generated, ("rows", "tune"), keep_going=True, explain=explain, say=say)
+    known = generate.read_broken(generated.root)
+    broken = _broken(generated, rows, known)
+    binary = graph.moved(graph.tune_binary(generated.plan), generated.graph.folder)
+    linkable = all("defines" not in entry for entry in broken.values())
+    others = tuple(
+        failure
+        for failure in rows.failures
+        # A symbol that two rows define fails the link before anything can be said of the rows.
+        if _symbol(failure) not in broken and (linkable or failure.output != binary)
+    )
+    if others:
+        front.must(replace(rows, failures=others), "the tune build")
+    ran = [rows]
+    if {name: entry["digest"] for name, entry in broken.items()} != {
+        name: entry.get("digest") for name, entry in known.items()
+    }:
+        emit.write_if_changed(generated.root / generate.BROKEN, json.dumps(broken, sort_keys=True, indent=1))
+        generated = generate.generate(root, target=target, mode="tune")
+        writing.write(generated)
+        ran.append(front.must(front.run(generated, ("tune",), explain=explain, say=say), "the tune build"))
+    rejected = tuple(
+        Rejected(name.partition("__")[2], "compile", entry["why"], f"tunebuild explain {name}")
+        for name, entry in broken.items()
+    )
+    return Built(generated, tuple(ran), rejected)
+
+
+def _symbol(failure: Failure) -> str:
+    return Path(failure.output).name.removesuffix(".o")
+
+
+def _broken(
+    generated: Generated, ran: Ran, known: Mapping[str, Mapping[str, str]]
+) -> dict[str, dict[str, str]]:
+    """Rows that cannot be linked: those whose edge failed, with the compiler's words, and those whose object
+    does not define its own symbol and nothing else (``defines`` marks these). Their text's digest as well."""
+    words = {_symbol(failure): failure.words.strip() for failure in ran.failures}
+    fresh = frozenset((*ran.made, *ran.hits))
+    found: dict[str, dict[str, str]] = {}
+    for planned in generated.plan.families:
+        for row in planned.built:
+            for function in planned.functions:
+                name = codegen.symbol(function.name, row.suffix)
+                text = generated.files[codegen.row_path(planned.family.name, function.name, row.suffix)]
+                digest = generate.row_digest(text, plan.row_flags(planned.family, row))
+                output = graph.moved(graph.object_path(planned.family.name, name), generated.graph.folder)
+                if name in words:
+                    found[name] = {"digest": digest, "why": words[name]}
+                elif output in fresh:
+                    if fault := judge.symbol_fault(generated.root / output, name):
+                        found[name] = {"digest": digest, "why": fault, "defines": "other"}
+                elif "defines" in known.get(name, {}) and known[name].get("digest") == digest:
+                    found[name] = dict(known[name])
+    return found
+
+
+# --- what every seat runs -------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """What every seat of an app would run now, and how each of its scopes stands."""
+
+    stamps: Stamps
+    states: tuple[policy.ScopeState, ...]
+    ungated: frozenset[resolve.Cell]
+
+
+def status_of(generated: Generated, app: App) -> Status:
+    own = {family.name for family in resolve.app_families(generated.manifest, app)}
+    seats = tuple(stamp for stamp in generated.stamps[app.name].seats if stamp.family in own)
+    stamps = replace(generated.stamps[app.name], seats=seats)
+    return Status(stamps, generated.states[app.name], gates.ungated(generated, stamps))
+
+
+# --- what is remembered ---------------------------------------------------------------------------
+
+
+def _remember(generated: Generated, mode: Mode | None, started_ns: int, *, status: bool = True) -> None:
+    """Write the memos that let the next build of this mode start ninja at once, and `status` read its answer.
+
+    ``mode`` None: what was made is no plain build's; the memo of one goes. A tree that was edited since
+    ``started_ns`` is not remembered: what was generated may be of either text. Nor is one with a file dated
+    ahead, of which every build warns.
+    """
+    root, ninja = os.fspath(generated.root), front.ninja_path()
+    kept = "normal" if mode in (None, "normal") else "tune"
+    decided_by = [os.fspath(path) for path in dict.fromkeys(_decided_by(generated))]
+    if status:
+        emit.write_if_changed(generated.root / memo.STATUS, json.dumps(_said(generated)))
+    taken = {
+        kept: memo.taken(root, ninja, [*decided_by, *_made(generated, kept)]),
+        "status": memo.taken(root, ninja, [*decided_by, memo.STATUS]),
+    }
+    edited = _is_edited(decided_by, started_ns)  # after they were taken: an edit in between shows
+    for name, data in taken.items():
+        if edited or (name == kept and mode is None):
+            memo.forget(root, name)
+        elif name == kept or status:
+            memo.keep(root, name, data)
+
+
+def _decided_by(generated: Generated) -> Iterator[Path]:
+    """Every file and folder that decides what is generated, stamped and compiled, present or not."""
+    yield from generated.inputs
+    yield from (generated.root / name for name in (gates.GATED, generate.BROKEN))
+    for folder in generated.watched_folders():
+        yield folder
+        for above, folders, names in os.walk(folder):
+            yield from (Path(above, name) for name in (*folders, *names))
+    for compiler in generated.tools.compilers.values():
+        if isinstance(compiler, toolchain.Compiler):
+            yield Path(compiler.argv[0])
+    yield Path(__file__).parent
+
+
+def _is_edited(paths: list[str], started_ns: int) -> bool:
+    """Whether one of these was touched since then, or is dated ahead."""
+    ahead_ns = time.time_ns() + front.SKEW_NS
+    for path in paths:
+        try:
+            found = os.stat(path)
+        except OSError:
+            continue
+        if found.st_ctime_ns >= started_ns - memo.CLOCK_STEP_NS or found.st_mtime_ns > ahead_ns:
+            return True
+    return False
+
+
+def _made(generated: Generated, target: str) -> list[str]:
+    """What a build of ``target`` made, and what that was compiled from: it may be deleted, edited by hand or
+    overwritten as well."""
+    headers = f"{codegen.GENERATED}/include/"
+    found = dict.fromkeys((*memo.OURS, *(path for path in generated.files if path.startswith(headers))))
+    for edge in front.reachable(generated.graph, (target,)):
+        found |= {path: None for path in edge.inputs if path in generated.files}
+        if edge.rule in front.LINKED:
+            found[edge.output] = None
+    return list(found)
+
+
+def _said(generated: Generated) -> dict[str, dict[str, object]]:
+    """What `status` answers for each app while nothing changes."""
+    found: dict[str, dict[str, object]] = {}
+    for app in generated.manifest.apps:
+        one = status_of(generated, app)
+        found[app.name] = {
+            "document": report.status_json(one.stamps, one.states),
+            "text": report.status_text(one.stamps, one.states, ungated=one.ungated),
+            "coloured": report.status_text(one.stamps, one.states, ungated=one.ungated, colour=True),
+        }
+    found[""] = found[generated.manifest.apps[0].name]
+    return found
