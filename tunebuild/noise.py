@@ -46,9 +46,7 @@ class Reading:
 Probing = Generator[MicroRound, Measured | None, Reading]
 
 
-def probe(
-    tag: str, measure: Measure, threshold_pct: float, seed: int = 0, clock_step_ns: float = 1.0
-) -> Probing:
+def probe(tag: str, measure: Measure, threshold_pct: float, seed: int, clock_step_ns: float) -> Probing:
     """Read the raw cv and the A/A floor; over the threshold spin hot for `settle_s` and read once more.
 
     It spins and never sleeps: a thread that slept wakes on a slow core.

@@ -84,10 +84,9 @@ def two_modes(values: Sequence[float], share: float) -> tuple[float, float]:
         return 0.0, 0.0
     total, squares = math.fsum(ordered), math.fsum(value * value for value in ordered)
     best_within, best_gap = math.inf, 0.0
-    left = left_squares = 0.0
+    left = 0.0
     for taken, value in enumerate(ordered[: count - least], 1):
         left += value
-        left_squares += value * value
         if taken < least:
             continue
         right, rest = total - left, count - taken

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from tunebuild import noise
+from tunebuild import noise, race
 from tunebuild.drive import drive, race_heat
 from tunebuild.heat import Bar, Heat, Outcome
 from tunebuild.measure import Measure
@@ -24,6 +24,7 @@ from tunebuild.model import Disturbed, Measured, MicroRound, Sample
 from tunebuild.race import closed
 from tunebuild.stats import median, sign_interval, sign_limit, sign_tail, two_modes, two_way
 from tunebuild.validate import Validation, settle, validate
+from tunebuild.windows import Track
 
 CALL_NS = 1e5
 MEASURE = Measure()
@@ -365,6 +366,41 @@ def incumbent_keeps_within_the_bar() -> None:
     assert raced(Stage((0.0, 5.0, 2.5)), heat(3, incumbent=2)).winner == 1
 
 
+def holding_fallback_asks_more_of_a_challenger() -> None:
+    """After two loud rounds 4 % are over the bar, by less than 1.5 errors; an incumbent needs no more than that."""
+    short = replace(MEASURE, max_rounds=2)
+    seats = {
+        incumbent: [
+            raced(Stage((0.0, 4.0), sigma=0.03, seed=s), heat(2, incumbent=incumbent, seed=s), measure=short)
+            for s in range(30)
+        ]
+        for incumbent in (None, 0, 1)
+    }
+    crowned = {who: sum(outcome.winner == 1 for outcome in outcomes) for who, outcomes in seats.items()}
+    assert crowned[0] < 0.6 * crowned[None] and crowned[1] == crowned[None] > 10, crowned
+    assert {outcome.held_by for outcome in seats[0]} >= {"undecided", "margin"}
+    strict = replace(short, late_z=3.0)
+    kept = [
+        raced(Stage((0.0, 4.0), sigma=0.03, seed=s), heat(2, incumbent=who, seed=s), measure=strict).winner
+        for who in (1, None)
+        for s in range(30)
+    ]
+    assert sum(kept[:30]) > sum(kept[30:]) + 5, kept
+
+
+def rows_of_too_few_windows_hold_nobody_up() -> None:
+    outcome = raced(Stage((0.0, 9.0)), heat(2), measure=replace(MEASURE, round_slices=2, max_rounds=1))
+    assert (outcome.winner, outcome.held_by) == (0, "fallback")
+
+
+def leader_of_a_crowd_must_be_surer() -> None:
+    """The best of n rows is lucky: past twenty its z grows as the root of 2 ln (n / 20)."""
+    asked = {rows: Track(heat(rows), MEASURE, random.Random(1), set(range(rows))) for rows in (2, 20, 200)}
+    found = {rows: race._seat_z(track) for rows, track in asked.items()}
+    assert found[2] == found[20] == MEASURE.seat_z
+    close_to(found[200], math.sqrt(2.5**2 + 2 * math.log(10)), 1e-12)
+
+
 def leader_over_the_bar_ends_the_race() -> None:
     outcome = raced(Stage((0.0, 12.0, *[-5.0] * 18), sigma=0.008), heat(20))
     assert outcome.winner == 1 and outcome.rounds == 1
@@ -507,7 +543,10 @@ def death_in_validation_demotes() -> None:
     outcome = raced(Stage((0.0, 9.0)), heat(2))
     found = validated(Stage((0.0, 9.0), dies={1: 5}), outcome)
     assert not found.kept and found.why == "signal 11"
-    assert not validated(Stage((0.0, 9.0), dies={0: 5}), outcome).kept
+    lost = validated(Stage((0.0, 9.0), dies={0: 5}), outcome)
+    assert not lost.kept and lost.why == "the fallback failed: signal 11"
+    at_once = validated(Stage((0.0, 9.0), dies={1: 1}), outcome)
+    assert (at_once.pairs, at_once.over, at_once.drift_pct, at_once.interval_pct) == (0, 0, 0.0, None)
 
 
 def closing_floor_demotes() -> None:
@@ -520,19 +559,37 @@ def closing_floor_demotes() -> None:
 
 
 def probe_reads_cv_and_floor() -> None:
-    quiet = drive(Stage((0.0, 0.0), sigma=0.0085), noise.probe("start", MEASURE, 2.0))
+    quiet = drive(Stage((0.0, 0.0), sigma=0.0085), noise.probe("start", MEASURE, 2.0, 0, 1.0))
     assert quiet.settled_pct is None and 0.1 < quiet.raw_pct < 0.8 and 0.05 < quiet.floor_pct < 0.4
     hit = lambda stage, *_: 0.3 if len(stage.asked) == 9 else 0.0  # noqa: E731
-    once = drive(Stage((0.0, 0.0), (hit,), sigma=0.0085), noise.probe("start", MEASURE, 2.0))
+    once = drive(Stage((0.0, 0.0), (hit,), sigma=0.0085), noise.probe("start", MEASURE, 2.0, 0, 1.0))
     assert once.raw_pct > 5 and once.settled_pct is not None and once.settled_pct < 1
     assert str(once).startswith("start cv ") and " settled to " in str(once)
-    loud = drive(Stage((0.0, 0.0), sigma=0.6), noise.probe("start", replace(MEASURE, settle_s=0.1), 2.0))
+    loud = drive(
+        Stage((0.0, 0.0), sigma=0.6), noise.probe("start", replace(MEASURE, settle_s=0.1), 2.0, 0, 1.0)
+    )
     assert loud.used_pct > 5 and loud.floor_pct > 3
+
+
+def drift_is_told_in_percent_of_the_race() -> None:
+    outcome = raced(Stage((0.0, 9.0)), heat(2))
+    slower = lambda *_: math.log(1.25)  # noqa: E731
+    close_to(validated(Stage((0.0, 9.0), (slower,)), outcome).drift_pct, 25.0, 0.01)
+    for known in ((), (0.0,)):
+        rows = tuple(replace(row, med_ns=known) for row in outcome.rows)
+        assert validated(Stage((0.0, 9.0)), replace(outcome, rows=rows)).drift_pct == 0.0
+
+
+def floor_is_the_spread_of_four_doses() -> None:
+    """32 windows of 2.5 ms: their ratio spreads by a root of 32 less than those of single windows."""
+    close_to(noise.aa_floor_pct([-0.02, -0.01, 0.0, 0.01, 0.02], MEASURE), 1.4826 / math.sqrt(32), 1e-12)
+    long = replace(MEASURE, slice_ms=200.0)
+    close_to(noise.aa_floor_pct([-0.02, -0.01, 0.0, 0.01, 0.02], long), 1.4826, 1e-12)
 
 
 def noise_is_judged_by_the_worst_reading() -> None:
     calm, loud, wild = (noise.Reading("x", raw, 0.1) for raw in (1.0, 4.0, 12.0))
-    assert noise.judge([], MEASURE, 2.0) == "ok" and noise.floor_pct([], MEASURE) == 0.0
+    assert noise.judge([], MEASURE, 0.4) == "ok" and noise.floor_pct([], MEASURE) == 0.0
     assert noise.stamped([], MEASURE, "ok")["noise_floor_aa_pct"] == "0.00"
     judged = lambda *readings, t=2.0, o=False: noise.judge(readings, MEASURE, t, o)  # noqa: E731
     assert [judged(calm), judged(calm, loud), judged(wild, calm)] == ["ok", "noisy", "refused"]
@@ -601,7 +658,7 @@ def summaries() -> dict[str, list[object]]:
                 found[f"{name}, {words}"] = _said(validated(fresh, outcome), fresh)
     for sigma in (0.01, 0.3):
         stage = Stage((0.0, 0.0), sigma=sigma)
-        reading = drive(stage, noise.probe("start", replace(MEASURE, settle_s=0.7), 2.0, seed=3))
+        reading = drive(stage, noise.probe("start", replace(MEASURE, settle_s=0.7), 2.0, 3, 1.0))
         found[f"probe {sigma}"] = [str(reading), _questions(stage)]
     return found
 
@@ -673,6 +730,9 @@ CHECKS: dict[str, Callable[[], None]] = {
         ties_go_to_the_first_in_grid_order,
         ties_in_noise_are_known_first,
         incumbent_keeps_within_the_bar,
+        holding_fallback_asks_more_of_a_challenger,
+        rows_of_too_few_windows_hold_nobody_up,
+        leader_of_a_crowd_must_be_surer,
         leader_over_the_bar_ends_the_race,
         lucky_leader_does_not_end_the_race,
         budget_holds_in_noise,
@@ -693,6 +753,8 @@ CHECKS: dict[str, Callable[[], None]] = {
         death_in_validation_demotes,
         closing_floor_demotes,
         probe_reads_cv_and_floor,
+        drift_is_told_in_percent_of_the_race,
+        floor_is_the_spread_of_four_doses,
         noise_is_judged_by_the_worst_reading,
         recorded_scenes_are_decided_as_before,
     )

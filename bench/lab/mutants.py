@@ -23,6 +23,8 @@ MODULES = ("stats", "windows", "race", "validate", "noise")
 
 _CPU_S = 30  # of a processor, so that a busy machine condemns nobody
 
+_WITH_TESTS = ("stats", "windows")  # modules whose unit tests may kill as well
+
 _SWAPS: dict[type[ast.AST], type[ast.AST]] = {
     ast.Add: ast.Sub,
     ast.Sub: ast.Add,
@@ -133,7 +135,7 @@ def chosen(count: int, seed: int = 1) -> list[Mutant]:
 
 
 def killed_by(mutant: Mutant) -> str:
-    """The first check (for the statistics: or unit test) that fails on the mutant; "" if it survives."""
+    """The first check that fails on the mutant, or the file of its unit tests; "" if it survives."""
     with tempfile.TemporaryDirectory() as folder:
         package = Path(folder) / "tunebuild"
         package.mkdir()
@@ -151,17 +153,10 @@ def killed_by(mutant: Mutant) -> str:
             return "runs for ever"
         if done.returncode:
             return "does not even run"
-        if done.stdout.strip() or mutant.module != "stats":
+        tests = ROOT / f"tests/unit/test_{mutant.module}.py"
+        if done.stdout.strip() or mutant.module not in _WITH_TESTS:
             return done.stdout.strip()
-        tests = [
-            sys.executable,
-            "-m",
-            "pytest",
-            "-qx",
-            "-p",
-            "no:cacheprovider",
-            ROOT / "tests/unit/test_stats.py",
-        ]
+        command = [sys.executable, "-m", "pytest", "-qx", "-n", "0", "-p", "no:cacheprovider", tests]
         env = os.environ | {"PYTHONPATH": folder}
-        tested = subprocess.run(tests, capture_output=True, env=env, cwd=folder)
-    return "test_stats.py" if tested.returncode else ""
+        tested = subprocess.run(command, capture_output=True, env=env, cwd=folder)
+    return tests.name if tested.returncode else ""

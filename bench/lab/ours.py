@@ -27,17 +27,17 @@ def mint(machine: Machine, seed: int, incumbent: int | None, measure: Measure) -
     box = SimulatedBench(machine, seed)
     probing = ProbeBench(box)
     threshold = noise.threshold_pct(measure)
-    readings = [drive(probing, noise.probe("start", measure, threshold, seed))]
+    readings = [drive(probing, noise.probe("start", measure, threshold, seed, 1.0))]
     box.now_s += rng.uniform(0, 3)
     raced = race_heat(box, heat_of(machine, seed, incumbent), measure, noise.bar(readings, measure))
     box.now_s += rng.uniform(1, 10)
     outcome, validation = raced, None
     if raced.winner != raced.control:
-        readings.append(drive(probing, noise.probe("validate", measure, threshold, seed + 1)))
+        readings.append(drive(probing, noise.probe("validate", measure, threshold, seed + 1, 1.0)))
         box.previous = -1
         validation = drive(box, validate(raced, measure, noise.bar(readings, measure), seed + 2))
         outcome = settle(raced, validation)
-    readings.append(drive(probing, noise.probe("end", measure, threshold, seed + 3)))
+    readings.append(drive(probing, noise.probe("end", measure, threshold, seed + 3, 1.0)))
     (outcome,) = closed([outcome], measure, noise.floor_pct(readings, measure))
     return Minted(outcome, raced, validation)
 

@@ -170,6 +170,27 @@ def test_spread_is_never_under_its_floor() -> None:
     assert two_way(exact, huber_k=1.5, floor=0.0015).spread == 0.0015
 
 
+def test_error_of_two_rows_is_that_of_their_paired_differences() -> None:
+    pairs = [[(0, 0.0), (1, 0.5)], [(0, 9.0), (1, 9.6)]]
+    fit = two_way(pairs, huber_k=1.5, floor=0.0015)
+    assert fit.effects[1] - fit.effects[0] == pytest.approx(0.55)
+    assert fit.error(0, 1) == pytest.approx(0.1 / math.sqrt(2) / math.sqrt(2))
+    assert (fit.windows, fit.counts) == ({0: 2, 1: 2}, {0: 2.0, 1: 2.0})
+
+
+def test_windows_in_runs_count_by_what_a_run_leaves_of_them() -> None:
+    """A clock that steps between the halves of each micro-round: runs of three see through it."""
+    rng = random.Random(8)
+    step = [[(row, 0.01 * row + 0.03 * (place > 2) + rng.gauss(0, 0.003)) for place, row in enumerate(order)]
+            for order in (rng.sample(range(6), 6) for _ in range(40))]  # fmt: skip
+    whole = two_way(step, huber_k=1.5, floor=0.0001)
+    runs = two_way(step, huber_k=1.5, floor=0.0001, fine=3)
+    assert runs.spread < 0.5 * whole.spread
+    assert runs.windows == dict.fromkeys(range(6), 40)
+    share = (1 - 1 / 3) / (1 - 1 / 6)
+    assert runs.counts == pytest.approx(dict.fromkeys(range(6), 40 * share))
+
+
 def test_fit_from_an_earlier_fit_is_the_same_fit() -> None:
     given_blocks = noisy([[0, 1, 2, 3, 4]] * 8, 6)
     cold = two_way(given_blocks, huber_k=1.5, floor=0.0015)
