@@ -137,19 +137,33 @@ def test_forced_features_refuse_a_mint(quick: Project) -> None:
     assert not list(quick.root.glob("*.tune.json"))
 
 
-def test_a_recorded_mint_is_decided_again_from_its_recording(quick: Project) -> None:
-    from tunebuild import drive
+def test_a_recorded_mint_is_decided_again_bit_for_bit_from_its_recording(quick: Project) -> None:
+    from tunebuild import noise, racetable, validate
+    from tunebuild.drive import Replay, declared, drive, race_heat
+    from tunebuild.race import closed
 
+    quick.edit("tune.toml", "isa_avx2_u4; isa_base_u4; reference", "isa_base_u1")  # which others beat
     quick.run("mint", "--record", "race.jsonl", **LOUD)
     lines = (quick.root / "race.jsonl").read_text().splitlines()
-    names = {json.loads(line).get("bench") for line in lines}
-    assert {"probe start", "dot_f32", "probe end"} <= names
+    heat, measure, bar = declared(lines, "dot_f32")
     record = sidecar(quick)
-    outcome = drive.race_heat(drive.Replay(lines, "dot_f32"), *drive.declared(lines, "dot_f32"))
-    race = record["race"]["dot_f32"]
-    assert race["winner"] in (outcome.winner_suffix, outcome.control_suffix)
-    assert race["rounds"] == outcome.rounds
-    assert race["rows"].keys() == {row.suffix for row in outcome.rows if row.slices}
+    seed = int(record["provenance"]["seed"])
+
+    def probed(tag: str) -> noise.Reading:
+        asking = noise.probe(tag, measure, noise.threshold_pct(measure), seed, heat.clock_step_ns)
+        return drive(Replay(lines, f"probe {tag}"), asking)
+
+    readings = [probed("start"), probed("end")]
+    assert "; ".join(map(str, readings)) == record["provenance"]["noise_probes"]
+    assert noise.bar(readings[:1], measure) == bar
+    outcome, found = race_heat(Replay(lines, "dot_f32"), heat, measure, bar), None
+    if outcome.winner != outcome.control:
+        asking = validate.validate(outcome, measure, bar, seed ^ 0x5EED)
+        found = drive(Replay(lines, "validate dot_f32"), asking)
+        outcome = validate.settle(outcome, found)
+    (outcome,) = closed([outcome], measure, noise.floor_pct(readings, measure))
+    table = json.loads(json.dumps(racetable.table(outcome, found, seed)))
+    assert table == record["race"]["dot_f32"]
 
 
 def test_a_second_mint_keeps_a_copy_and_says_what_changed(quick: Project) -> None:
