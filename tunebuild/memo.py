@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable
 
 MEMO = "build/memo"  # and a mode: build/memo.normal
 STATUS = "build/status.json"  # what `status` answers while its memo holds
@@ -41,7 +40,7 @@ def _said(root: str) -> list[bytes]:
     return [os.fsencode(word) for word in (VERSION, os.path.realpath(root), os.uname().release, environment)]
 
 
-def taken(root: str, ninja: str, paths: Iterable[str]) -> bytes:
+def taken(root: str, ninja: str, paths: list[str]) -> bytes:
     """These files as they are now. A path below ``root`` may be relative to it."""
     names = [os.fsencode(path) for path in paths]
     fields = [*_said(root), b"%d" % len(names), os.fsencode(ninja)]
