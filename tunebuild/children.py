@@ -10,6 +10,8 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
+RELAYED = "TB_RELAYED"
+"""The variable of a command whose words pass through another one's."""
 PATIENCE_S = 0.5
 """From the request to the kill. A signal that nobody heard is raised again after `cli.HEARD_S`, which is longer."""
 

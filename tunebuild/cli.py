@@ -32,7 +32,7 @@ def _guarded(words: list[str]) -> int:
 
     from tunebuild.errors import TunebuildError
 
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for number in _ending_signals():
         if signal.getsignal(number) is not signal.SIG_IGN:  # under nohup it stays ignored
             signal.signal(number, _ended)
     signal.signal(signal.SIGALRM, _ended_still)
@@ -48,6 +48,10 @@ def _guarded(words: list[str]) -> int:
         signal.setitimer(signal.ITIMER_REAL, 0)
         name = signal.Signals(ended.number).name
         word = "interrupted" if ended.number == signal.SIGINT else f"ended by {name}"
+        from tunebuild import children
+
+        if children.RELAYED in os.environ:  # who started us says it
+            return 128 + ended.number
         return _stop(words, f"{word}; nothing more was written", 128 + ended.number)
     except BrokenPipeError:
         _close_stdout()  # the reader went away (`| head`): no words
@@ -85,12 +89,20 @@ class _Ended(BaseException):
 _asked_to_end: list[int] = []
 
 
+def _ending_signals() -> tuple[int, ...]:
+    import signal
+
+    return (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
 def _ended(number: int, frame: object) -> None:
-    """The first signal ends the command in order, the second at once."""
+    """The first signal ends the command in order, the same once more at once. Another one changes nothing: Ctrl-C
+    reaches a tuner as well as the command that ran it, which then asks the tuner to end."""
     import signal
 
     _asked_to_end.append(number)
-    signal.signal(number, signal.SIG_DFL)
+    for each in _ending_signals():
+        signal.signal(each, signal.SIG_DFL if each == number else signal.SIG_IGN)
     # Raised inside a destructor or a callback an exception is dropped, so it is raised until it is heard.
     signal.setitimer(signal.ITIMER_REAL, HEARD_S, 1.0)
     raise _Ended(number)

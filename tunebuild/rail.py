@@ -226,7 +226,7 @@ def relayed(command: list[str], environ: Mapping[str, str]) -> int:
     """Run a child on our standard error; end it with us. Standard output is the app's."""
     sys.stdout.flush()
     with subprocess.Popen(
-        command, env=dict(environ), stdin=subprocess.DEVNULL, stdout=sys.stderr.fileno()
+        command, env={**environ, children.RELAYED: "1"}, stdin=subprocess.DEVNULL, stdout=sys.stderr.fileno()
     ) as child:
         try:
             return _shell_code(child.wait())
