@@ -17,12 +17,12 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from faultlab import building, crash, damage, limits, sharing, surroundings
+from faultlab import building, crash, damage, limits, sharing, signals, surroundings
 from faultlab.common import Result
 
 ROWS: Mapping[int, Callable[[bool], Result]] = {
     1: crash.killed_anywhere,
-    2: surroundings.killed_mint,
+    2: signals.killed_mint,
     4: damage.torn,
     8: sharing.concurrent,
     9: sharing.dead_holder,
@@ -31,7 +31,7 @@ ROWS: Mapping[int, Callable[[bool], Result]] = {
     16: limits.failing_calls,
     20: damage.foreign,
     23: damage.hostile,
-    24: surroundings.interrupted,
+    24: signals.interrupted,
     25: surroundings.odd_output,
     26: surroundings.odd_places,
     29: damage.versions,

@@ -1,4 +1,4 @@
-"""Rows 1 and 30: killed at every system call of a write, and power lost before what was not synced."""
+"""Rows 1 and 30: killed at every system call of a write or of a command, and power lost before what was not synced."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from faultlab import commands
 from faultlab.common import BOX, Result, Tally, environment, missing, workshop
 from tunebuild import sidecar
 from tunebuild.document import Document, Unreadable, parse, render
@@ -118,6 +119,7 @@ def killed_anywhere(quick: bool) -> Result:
     if lacks := missing("strace"):
         return Result(1, fault, 0, 0, skipped=lacks)
     tally = Tally()
+    told = commands.killed(quick, tally)
     for write in WRITES[1:2] if quick else WRITES:
         with workshop() as folder:
             for call, count in points(folder, write):
@@ -125,7 +127,7 @@ def killed_anywhere(quick: bool) -> Result:
                 code = _run(folder, path, write, "-e", f"inject={call}:signal=SIGKILL:when={count}")
                 why = write.whole(path) if code == -signal.SIGKILL else f"not killed, exit code {code}"
                 tally.add(f"{write.name}, {call} {count}", why)
-    return tally.result(1, fault)
+    return tally.result(1, f"{fault}, and of whole commands ({told})")
 
 
 def fresh(folder: Path, write: Write) -> Path:

@@ -183,40 +183,18 @@ def _made_up(chance: random.Random) -> bytes:
     text = json.dumps(root)
     if kind == 2:
         place = chance.randrange(len(text))
-        text = (
-            text[:place] + chance.choice(["1e999", "NaN", '"\\ud800"', "[" * 3000, "\0", "}"]) + text[place:]
-        )
+        text = text[:place] + chance.choice(_POISON) + text[place:]
     if kind == 3:
         text = text.replace('{"', '{"kernels": {"scale_f32": "u4"}, "', 1)
     return text.encode(errors="surrogatepass")
 
 
 def _name(chance: random.Random) -> str:
-    return chance.choice(
-        ["scale_f32", "../../x", "f\0", "", "a" * 200, "é", "f.s", "$(x)", "box", "scale_f32\n"]
-    )
+    return chance.choice(_NAMES)
 
 
 def _leaf(chance: random.Random) -> Any:
-    return chance.choice(
-        [
-            "u4",
-            "u9",
-            "reference",
-            "",
-            "../evil.so",
-            "u4; u2",
-            "u4\n",
-            None,
-            True,
-            -1,
-            1e308,
-            10**30,
-            [],
-            {},
-            "\u202e",
-        ]
-    )
+    return chance.choice(_LEAVES)
 
 
 def _nest(chance: random.Random, depth: int) -> Any:

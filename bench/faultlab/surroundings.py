@@ -1,151 +1,15 @@
-"""Rows 2, 24, 25 and 26: killed or interrupted commands, closed output, odd terminals, homes and paths."""
+"""Rows 25 and 26: closed output, odd terminals, homes and paths."""
 
 from __future__ import annotations
 
-import json
 import os
 import pty
-import random
-import re
-import shutil
-import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from faultlab.common import Result, Tally, environment, project, traceback_in, tunebuild, workshop
-
-
-def _mintable(folder: Path) -> Path:
-    """The small project with the built-in tuner, its tune binary built."""
-    place = project(folder)
-    text = (place / "tune.toml").read_text().replace('tuner = "tuner.py"', 'tuner = "builtin"')
-    (place / "tune.toml").write_text(text)
-    done = tunebuild(place, "build", "--mode", "tune", env=environment(folder))
-    if done.returncode:
-        raise RuntimeError(done.stderr)
-    return place
-
-
-def _start(place: Path, *words: str, env: Mapping[str, str]) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "tunebuild", *words], cwd=place, env=dict(env), text=True,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
-        preexec_fn=_default_signals,
-    )  # fmt: skip
-
-
-def _default_signals() -> None:
-    """A background job of a shell ignores SIGINT, one under nohup SIGHUP; their children would as well."""
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_DFL)
-
-
-def _orphans(place: Path) -> list[str]:
-    """Processes that still run inside the project."""
-    found = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            if Path(os.readlink(folder / "cwd")).is_relative_to(place):
-                found.append((folder / "cmdline").read_bytes().replace(b"\0", b" ").decode())
-        except OSError:
-            continue
-    return found
-
-
-def killed_mint(quick: bool) -> Result:
-    """Row 2. SIGKILL at a random moment of a mint: the sidecar is as it was, and the next command works."""
-    tally, chance = Tally(), random.Random(2)
-    with workshop() as folder:
-        place = _mintable(folder)
-        path, env = place / "own_clock.tune.json", environment(folder)
-        for number in range(1 if quick else 20):
-            path.unlink(missing_ok=True)
-            running = _start(place, "mint", env=env)
-            time.sleep(chance.uniform(0.1, 3.0))
-            running.kill()
-            running.wait()
-            late = _gone_within(place, 5)
-            status = tunebuild(place, "status", "--json", env=env)
-            reason = (
-                json.loads(status.stdout.splitlines()[-1])["scopes"][0]["reason"]
-                if status.stdout
-                else "nothing"
-            )
-            why = late or traceback_in(status)
-            tally.add(
-                f"kill {number}", why or ("" if reason in ("absent", "none") else f"status says {reason}")
-            )
-    return tally.result(2, "kill -9 in the middle of a mint")
-
-
-def _gone_within(place: Path, seconds: float) -> str:
-    until = time.monotonic() + seconds
-    while time.monotonic() < until:
-        if not _orphans(place):
-            return ""
-        time.sleep(0.02)
-    return f"still running: {_orphans(place)[0][:100]}"
-
-
-def _started(running: subprocess.Popen[str]) -> None:
-    """Wait until the command catches signals: before that Python itself starts, and dies in its own words."""
-    while running.poll() is None:
-        caught = re.search(r"SigCgt:\s*(\w+)", Path(f"/proc/{running.pid}/status").read_text())
-        if caught and int(caught[1], 16) & (1 << (signal.SIGTERM - 1)):
-            return
-        time.sleep(0.005)
-
-
-def interrupted(quick: bool) -> Result:
-    """Row 24. SIGINT, SIGTERM and SIGHUP in every phase of a mint and of a build."""
-    tally = Tally()
-    signals = (signal.SIGINT,) if quick else (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    moments = (1.0,) if quick else (0.0, 0.2, 0.5, 1.0, 2.0, 3.0)
-    with workshop() as folder:
-        place = _mintable(folder)
-        for words in (("mint",),) if quick else (("mint",), ("build", "--mode", "tune")):
-            for number in signals:
-                for moment in moments:
-                    if words[0] == "build":
-                        shutil.rmtree(place / "build", ignore_errors=True)
-                    why = _interrupt(folder, place, words, number, moment)
-                    tally.add(f"{words[0]}, {number.name} after {moment} s", why)
-    return tally.result(24, "Ctrl-C, SIGTERM, SIGHUP in every phase")
-
-
-def _interrupt(
-    folder: Path, place: Path, words: tuple[str, ...], number: signal.Signals, moment: float
-) -> str:
-    env = environment(folder, TUNEBUILD_CACHE="off")
-    (place / "own_clock.tune.json").unlink(missing_ok=True)
-    running = _start(place, *words, env=env)
-    _started(running)
-    time.sleep(moment)
-    done_before = running.poll() is not None
-    os.killpg(running.pid, number) if not done_before else None
-    sent = time.monotonic()
-    try:
-        out, _ = running.communicate(timeout=10)
-    except subprocess.TimeoutExpired:
-        os.killpg(running.pid, signal.SIGKILL)
-        running.communicate()
-        return "did not end within 10 s"
-    took = time.monotonic() - sent
-    code = running.returncode
-    if "Traceback (most recent call last)" in out:
-        return out.strip().splitlines()[-1]
-    if left := _gone_within(place, 2):
-        return left
-    if not done_before and code not in (0, 128 + number, -number):
-        return f"exit {code}: {out[-200:]}"
-    if took > 2:
-        return f"took {took:.1f} s"
-    again = tunebuild(place, "status", env=environment(folder))
-    return traceback_in(again)
-
 
 # --- output ---------------------------------------------------------------------------------------
 
