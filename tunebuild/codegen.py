@@ -63,11 +63,13 @@ def with_symbol(function: Function, name: str) -> str:
     return f"{before}{name}{after}"
 
 
+_CALLED = re.compile(r"\b\w+\b(?=\s*\()")
+
+
 @functools.lru_cache(maxsize=4096)
 def _around(name: str, text: str) -> tuple[str, str]:
     """A prototype's text before and after the function's name; every row asks for it."""
-    found = re.search(rf"\b{re.escape(name)}\b(?=\s*\()", text)
-    assert found is not None, text
+    found = next(match for match in _CALLED.finditer(text) if match[0] == name)
     return text[: found.start()], text[found.end() :]
 
 

@@ -58,6 +58,7 @@ class Names:
     toolchains: frozenset[str]
     flags: frozenset[str]
     _contradictions: dict[str, str] = field(default_factory=dict)
+    grids: dict[str, Grid] = field(default_factory=dict)  # by what they are made of: families share them
 
     def contradiction(self, requires: str) -> str:
         if requires not in self._contradictions:
@@ -133,6 +134,27 @@ def rows(
     notes: Notes,
 ) -> Grid:
     """The product (last axis fastest) through its filter, then single rows; ``path`` is the family's."""
+    if singles:
+        return _rows(grid, singles, hints, layout, names, path, notes)
+    same = repr((grid and (list(grid.axes.items()), grid.where), hints, layout))
+    if same not in names.grids:
+        before = len(notes.noted)
+        made = _rows(grid, (), hints, layout, names, path, notes)
+        if len(notes.noted) > before:  # each family is told of its own mistakes
+            return made
+        names.grids[same] = made
+    return names.grids[same]
+
+
+def _rows(
+    grid: GridTable | None,
+    singles: Sequence[RowTable],
+    hints: str,
+    layout: tuple[str, ...],
+    names: Names,
+    path: KeyPath,
+    notes: Notes,
+) -> Grid:
     axes = _axes(grid, hints, names, (*path, "grid", "axes"), notes)
     cells, removed = _filtered(axes, grid.where if grid else "", (*path, "grid"), notes)
     made = _product(axes, cells, layout, names)
