@@ -17,7 +17,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from faultlab import building, crash, damage, limits, sharing, signals, surroundings
+from faultlab import building, crash, crowds, damage, large, limits, sharing, signals, surroundings
 from faultlab.common import Result
 
 ROWS: Mapping[int, Callable[[bool], Result]] = {
@@ -36,7 +36,9 @@ ROWS: Mapping[int, Callable[[bool], Result]] = {
     26: surroundings.odd_places,
     29: damage.versions,
     30: crash.power_lost,
+    21: large.huge,
     **building.ROWS,
+    **crowds.ROWS,
 }
 
 

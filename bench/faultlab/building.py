@@ -24,13 +24,7 @@ class Fault:
 
 BUILDS = "tests/toolchain/test_build_faults.py"
 FAULTS: Mapping[int, Fault] = {
-    3: Fault("kill -9 during ninja", BUILDS, "after_a_kill"),
-    5: Fault("damaged cache entries of every kind", BUILDS, "damaged_entries"),
-    6: Fault("builds at once in one folder", "tests/toolchain/test_line.py", "at_once_in_one_folder"),
-    7: Fault("folders that share one cold cache", BUILDS, "one_cold_cache"),
-    10: Fault("builds while the cache is emptied", BUILDS, "cache_is_emptied"),
     11: Fault("clock skew", BUILDS, "dated"),
-    12: Fault("edits under an unchanged time", BUILDS, "unchanged_time"),
     13: Fault("sources changed while compiling", BUILDS, "changed_meanwhile or during_a_build"),
     17: Fault("compilers that crash, hang, flood, change or vanish", BUILDS, "test_compiler or timeout"),
     22: Fault("hostile templates", "tests/unit/test_render.py", "never_end or outside or limits"),
