@@ -280,6 +280,20 @@ def clock_that_stops_in_mid_race_crowns_none() -> None:
     assert (outcome.winner, outcome.held_by, outcome.rounds) == (0, "fallback", 3)
 
 
+def clock_that_stops_after_sizing_names_no_only_row() -> None:
+    class Stops(Stage):
+        def run(self, micro_round: MicroRound) -> Measured:
+            measured = Stage.run(self, micro_round)
+            if len(self.asked) <= 2 or isinstance(measured, Disturbed):
+                return measured
+            return tuple(replace(sample, wall_ns=0) for sample in measured)
+
+    outcome = raced(Stops((0.0, 6.0)), heat(2), measure=replace(MEASURE, max_rounds=3))
+    assert (outcome.winner, outcome.held_by, outcome.tie) == (0, "fallback", ())
+    for row in outcome.rows:
+        assert (row.slices, row.med_ns, row.best_ns, row.gain_pct, row.error_pct) == (0, (0.0,), (0.0,), 0, 0)
+
+
 def time_that_does_not_grow_rejects_a_row() -> None:
     class Flat(Stage):
         def run(self, micro_round: MicroRound) -> Measured:
@@ -473,7 +487,7 @@ def next_control_takes_over() -> None:
     assert outcome.control == 0 and outcome.winner == 1
     close_to(outcome.margin_pct, 100 * (1 - 91 / 99), 0.01)
     gone = raced(Stage((0.0, 1.0), dies={0: 1, 1: 1}), heat(2))
-    assert (gone.winner, gone.held_by, gone.winner_suffix) == (-1, "rejected", "")
+    assert (gone.winner, gone.held_by, gone.winner_suffix, gone.control) == (-1, "rejected", "", -1)
 
 
 def same_seed_same_outcome() -> None:
@@ -510,7 +524,9 @@ def validation_pairs_alternate() -> None:
 def weaker_margin_is_recorded() -> None:
     outcome = raced(Stage((0.0, 9.0)), heat(2))
     for fresh, wanted in ((6.0, 6.0), (12.0, 9.0)):
-        after = settle(outcome, validated(Stage((0.0, fresh)), outcome))
+        found = validated(Stage((0.0, fresh)), outcome)
+        after = settle(outcome, found)
+        close_to(after.doses, outcome.doses + found.doses, 1e-9)
         close_to(after.margin_pct, wanted, 0.01)
         assert after.winner == 1
 
@@ -590,7 +606,8 @@ def floor_is_the_spread_of_four_doses() -> None:
 def noise_is_judged_by_the_worst_reading() -> None:
     calm, loud, wild = (noise.Reading("x", raw, 0.1) for raw in (1.0, 4.0, 12.0))
     assert noise.judge([], MEASURE, 0.4) == "ok" and noise.floor_pct([], MEASURE) == 0.0
-    assert noise.stamped([], MEASURE, "ok")["noise_floor_aa_pct"] == "0.00"
+    stamped = noise.stamped([], MEASURE, "ok")
+    assert (stamped["noise_floor_aa_pct"], stamped["noise_floor_cv_pct"]) == ("0.00", "0.00")
     judged = lambda *readings, t=2.0, o=False: noise.judge(readings, MEASURE, t, o)  # noqa: E731
     assert [judged(calm), judged(calm, loud), judged(wild, calm)] == ["ok", "noisy", "refused"]
     assert judged(wild, o=True) == "overridden" and judged(wild, t=15.0) == "ok"
@@ -622,6 +639,11 @@ def summaries() -> dict[str, list[object]]:
         ),
         "deaths": (Stage((1.0, 5.0, 6.0, 5.5), sigma=0.01, dies={2: 4, 0: 7}), heat(4, controls=(0, 3, 1))),
         "crowd": (Stage((0.0, 9.0, *[-row / 20 for row in range(118)]), sigma=0.02), heat(120)),
+        "loud crowd": (
+            Stage((0.0, 9.0, 8.7, 8.4, *[3.4 - row / 60 for row in range(116)]), sigma=0.1),
+            heat(120),
+        ),
+        "forty near the bar": (Stage((0.0, *[2.9] * 39), sigma=0.1), heat(40)),
         "calls of 10 ns to 10 ms": (
             Stage((90.0, 99.99, 99.0, 0.0, -900.0, -9900.0, 91.0), sigma=0.01),
             heat(7, incumbent=6),
@@ -720,6 +742,7 @@ CHECKS: dict[str, Callable[[], None]] = {
         backward_clock_costs_a_window,
         frozen_clock_rejects_rows,
         clock_that_stops_in_mid_race_crowns_none,
+        clock_that_stops_after_sizing_names_no_only_row,
         time_that_does_not_grow_rejects_a_row,
         null_family_is_dismissed_at_once,
         nobody_leaves_before_three_pairs,

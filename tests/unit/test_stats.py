@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tunebuild import stats
 from tunebuild.stats import (
     cv_pct,
     median,
@@ -189,6 +190,16 @@ def test_windows_in_runs_count_by_what_a_run_leaves_of_them() -> None:
     assert runs.windows == dict.fromkeys(range(6), 40)
     share = (1 - 1 / 3) / (1 - 1 / 6)
     assert runs.counts == pytest.approx(dict.fromkeys(range(6), 40 * share))
+
+
+@pytest.mark.parametrize(
+    ("size", "lengths"), [(2, [2]), (8, [8]), (9, [4, 5]), (12, [6, 6]), (20, [6, 7, 7])]
+)
+def test_micro_rounds_are_cut_into_equal_runs_of_about_six(size: int, lengths: list[int]) -> None:
+    block = [(row, float(row)) for row in range(size)]
+    runs, kept = stats._cut([block], 6)
+    assert [len(run) for run in runs] == lengths and [y for run in runs for y in run] == block
+    assert kept == pytest.approx([(1 - 1 / length) / (1 - 1 / size) for length in lengths])
 
 
 def test_fit_from_an_earlier_fit_is_the_same_fit() -> None:
