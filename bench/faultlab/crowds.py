@@ -19,10 +19,11 @@ HEADER = "kernels/include/number.h"
 
 
 def _small(folder: Path) -> Path:
-    """The project that `tunebuild init` writes."""
-    folder.mkdir(parents=True)
-    scaffold.init(folder)
-    return folder
+    """The project that `tunebuild init` writes. It is named after its own folder, so that one is always alike."""
+    root = folder / "project"
+    root.mkdir(parents=True)
+    scaffold.init(root)
+    return root
 
 
 def _start(root: Path, env: Mapping[str, str]) -> subprocess.Popen[bytes]:
@@ -58,7 +59,7 @@ def killed_builds(quick: bool) -> Result:
             done = tunebuild(root, "build", env=env)
             same = done.returncode == 0 and _made(root) == wanted
             tally.add(f"after {after_s:.2f} s", "" if same else done.stderr[-200:] or "other bytes")
-            shutil.rmtree(root)
+            shutil.rmtree(root.parent)
     return tally.result(3, "kill -9 during ninja")
 
 
@@ -99,7 +100,7 @@ def damaged_entries(quick: bool) -> Result:
     """Entries and sets of a real cache, damaged in every way: a miss, or the bytes that were stored."""
     tally, dice = Tally(), random.Random(SEED)
     with workshop() as folder:
-        root = _small(folder / "project")
+        root = _small(folder)
         tunebuild(root, "build", env=environment(folder))
         whole = folder / "cache"
         entries = sorted(path for path in (whole / "entries").rglob("*") if path.is_file())
@@ -142,7 +143,7 @@ def shared_cache(quick: bool) -> Result:
                     if code == 0 and _made(root) == wanted and not extra
                     else f"{code}, {extra} new entries"
                 )
-                tally.add(root.name, why)
+                tally.add(root.parent.name, why)
             shutil.rmtree(folder / f"round_{number}")
     return tally.result(7, "folders that share one cold cache")
 
@@ -161,7 +162,9 @@ def emptied_cache(quick: bool) -> Result:
             for root, process in list(running.items()):
                 if process.poll() is None:
                     continue
-                tally.add(root.name, "" if process.returncode == 0 else f"exit code {process.returncode}")
+                tally.add(
+                    root.parent.name, "" if process.returncode == 0 else f"exit code {process.returncode}"
+                )
                 del running[root]
                 if time.monotonic() < until:
                     shutil.rmtree(root / "build")
@@ -203,7 +206,7 @@ def instant_edits(quick: bool) -> Result:
         return Result(12, "edits under an unchanged time", 0, 0, skipped=why)
     tally = Tally()
     with workshop() as folder:
-        root = _small(folder / "project")
+        root = _small(folder)
         template = root / "kernels/templates/dot_f32/kernel.c.j2"
         own = "const char {{ fn }}_number[]"
         template.write_text(f'#include "number.h"\nextern {own};\n{own} = NUMBER;\n' + template.read_text())
