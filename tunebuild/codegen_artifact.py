@@ -21,7 +21,8 @@ from tunebuild.policy import ScopeState, covered_line
 from tunebuild.prototype import element
 
 HEADERS = (
-    "tb_artifact.h", "tb_features.h", "tb_status.h", "tb_guard.h", "tb_box.h", "tb_sha256.h", "tb_main.h",
+    "tb_artifact.h", "tb_features.h", "tb_status.h", "tb_guard.h", "tb_rail.h", "tb_box.h",
+    "tb_sha256.h", "tb_main.h",
 )  # fmt: skip
 MAIN_FLAGS = ("-include", "tb_main.h")  # for every source of an executable whose guard is automatic
 _QUALIFIERS = ("restrict", "__restrict", "__restrict__", "volatile")
@@ -33,12 +34,14 @@ ArtifactKind = Literal["built", "released", "frozen"]
 
 @dataclass(frozen=True, slots=True)
 class ScopeFacts:
-    """One scope as judged at the stamp. ``covered``: the line to say when a profile answers for it."""
+    """One scope as judged at the stamp. ``covered``: the line to say when a profile answers for it.
+    ``answerable``: a profile or a resolver may still answer, without a mint."""
 
     name: str
     reason: str
     detail: str
     covered: str = ""
+    answerable: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +77,8 @@ def facts(
     folder: str = "build/normal",
 ) -> ArtifactFacts:
     """What to bake. ``folder``: where the executable stands, from the project's root. A frozen artifact is
-    inert: it keeps its name and the fact that every seat runs the reference body."""
+    inert: it keeps its name and the fact that every seat runs the reference body. The sidecar is named by its digest
+    where a rail looks at it: other artifacts stay the same bytes while the winners do."""
     root = manifest.project.root
     if kind == "frozen":
         rows = tuple(
@@ -89,7 +93,7 @@ def facts(
         arch=box.arch,
         project=Path(os.path.relpath(root, root / folder)).as_posix(),
         sidecar=relative(str(sidecar), root),
-        sidecar_digest=sidecar_digest,
+        sidecar_digest=sidecar_digest if kind == "built" and app.kind == "exe" else "",
         stamps=stamps.seats,
         scopes=tuple(_scope(state, root) for state in states),
         needs=needs(_stamped_rows(manifest, stamps), box.arch),
@@ -103,7 +107,8 @@ def relative(text: str, root: Path) -> str:
 
 def _scope(state: ScopeState, root: Path) -> ScopeFacts:
     said = covered_line(state) if state.covered else ""
-    return ScopeFacts(state.scope.name, state.verdict.reason, relative(state.verdict.detail, root), said)
+    detail = relative(state.verdict.detail, root)
+    return ScopeFacts(state.scope.name, state.verdict.reason, detail, said, state.answerable)
 
 
 def _stamped_rows(manifest: Manifest, stamps: Stamps) -> Iterable[Row]:
@@ -166,7 +171,10 @@ def artifact_table(facts: ArtifactFacts) -> str:
     text = _table("tb_tune_row tb_rows", (_row(stamp) for stamp in stamps))
     text += _table(
         "tb_tune_scope tb_scopes",
-        (", ".join(map(quoted, (s.name, s.reason, s.detail, s.covered))) for s in facts.scopes),
+        (
+            ", ".join((*map(quoted, (s.name, s.reason, s.detail, s.covered)), str(int(s.answerable))))
+            for s in facts.scopes
+        ),
     )
     for i, conjunct in enumerate(facts.needs):
         text += _table(f"tb_feature tb_any_{i}", (_feature(BY_NAME[name]) for name in conjunct.split("|")))

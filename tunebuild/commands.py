@@ -65,6 +65,7 @@ def _parser() -> argparse.ArgumentParser:
     sub.add_argument("--tune-quiet", action="store_true")
     sub.add_argument("--tune-verbose", action="store_true")
     sub.add_argument("--prepare", action="store_true", help=argparse.SUPPRESS)  # an executable's guard asks
+    sub.add_argument("--no-mint", default="", metavar="KNOB", help=argparse.SUPPRESS)  # so does its program
     sub = command("status", "what every seat runs, on whose measurement")
     sub.add_argument("--app", default="")
     sub.add_argument("--fleet", nargs="+", metavar="DIR", help="over folders of sidecars of many boxes")
@@ -161,10 +162,17 @@ def _answer(options: argparse.Namespace, document: object, text: str) -> None:
 
 
 def _generate() -> int:
-    """What build.ninja runs when tune.toml or a winner changed; ninja runs it under the build lock."""
-    from tunebuild import generate, writing
+    """What build.ninja runs when tune.toml or a winner changed; ninja runs it under the build lock.
 
-    writing.write(generate.generate(Path.cwd()))
+    The apps are held to their policies as `tunebuild build` holds them.
+    """
+    from tunebuild import artifact, generate, writing
+
+    generated = generate.generate(Path.cwd())
+    apps, states = generated.manifest.apps, generated.states
+    for line in artifact.policy_lines(generated.manifest, apps, states, os.environ, frozen=False):
+        _say(line)
+    writing.write(generated)
     return 0
 
 
@@ -302,6 +310,7 @@ def _run(options: argparse.Namespace) -> int:
         quiet=options.tune_quiet,
         verbose=options.tune_verbose,
         prepare=options.prepare,
+        suppressed=options.no_mint,
         say=_say,
     )
 

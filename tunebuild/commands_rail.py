@@ -21,12 +21,14 @@ def run(
     quiet: bool,
     verbose: bool,
     prepare: bool,
+    suppressed: str,
     say: Say,
 ) -> int:
     """`run [APP] [--tune] [--tune-only TOK,…] [-- ARGS]`; the app replaces this process."""
     verbosity: policy.Verbosity | None = "silent" if quiet else "verbose" if verbose else None
     if prepare:
-        return rail.prepared_code(rail.prepare(root, app, forced=tune, only=only, say=say))
+        prepared = rail.prepare(root, app, forced=tune, only=only, suppressed=suppressed, say=say)
+        return rail.prepared_code(prepared)
     return rail.run(root, app, arguments, forced=tune, only=only, verbosity=verbosity, say=say)
 
 

@@ -29,7 +29,7 @@ typedef uint16_t tb_bf16;
 typedef void (*tb_fn)(void);
 typedef struct tb_variant { const char *suffix; tb_fn fn; } tb_variant;
 typedef struct { const char *family, *scope, *suffix, *source, *path; } tb_tune_row;
-typedef struct { const char *scope, *reason, *detail, *covered; } tb_tune_scope;
+typedef struct { const char *scope, *reason, *detail, *covered; int answerable; } tb_tune_scope;
 const tb_tune_row *NAME_tune_status(size_t *count);
 const tb_tune_scope *NAME_tune_scopes(size_t *count);
 const char *NAME_tune_box(void);

@@ -340,7 +340,9 @@ def _stale_reason(one: Witness, scope: Scope, keys: tuple[str, ...], now: Mappin
         return f"no toolchain here builds for {one.arch}: its digests cannot be compared"
     if undated := [key for key in keys if not document.built.get(key)]:
         return f"no digests recorded for {', '.join(undated)}"
-    changed = dict.fromkeys(what for key in keys for what in changes(document, key, now, None))
+    changed = dict.fromkeys(
+        what for key in keys for what in changes(document, key, now, None, elsewhere=True)
+    )
     return f"stale_binary: {', '.join(changed)} changed" if changed else ""
 
 
@@ -398,7 +400,7 @@ def _code_changed(one: Witness, key: str, tree: Tree) -> bool:
         for name, value in one.document.built[key].items()
         if name in ("source", "headers", "flags", "compiler")
     }
-    return bool(changes(Document(built={key: then}), key, now, None))
+    return bool(changes(Document(built={key: then}), key, now, None, elsewhere=True))
 
 
 # --- the way to green -----------------------------------------------------------------------------

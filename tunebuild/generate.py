@@ -30,6 +30,7 @@ from tunebuild import (
     render,
     resolve,
     toolchain,
+    verdict,
 )
 from tunebuild import built as digests
 from tunebuild import manifest as manifests
@@ -371,12 +372,16 @@ def generate(
     planned = plan.plan(manifest, arch, compiler_word, flags_word, target)
     files, declined, mistakes = _render(planned)
     mistakes = mistakes or lockstep.mistakes(planned, files, declined)
+    whole, texts = plan.wherever(planned), files
+    if whole is not planned and not mistakes:
+        elsewhere, _, mistakes = _render(plan.skipped(planned))
+        texts = files | elsewhere
     if mistakes:
         raise ConfigError(mistakes)
-    heavy, headers = _heavy(planned, files)
+    heavy, headers = _heavy(whole, texts)
     broken = read_broken(root)
     ineligible = _ineligible(planned, files, broken)
-    built = digests.digests(planned, files, headers, _compiler_words(tools), _texts(planned, headers))
+    built = digests.digests(whole, texts, headers, _compiler_words(tools, arch), _texts(whole, headers))
     here = resolve.Here.of(box, ineligible, declined)
     stamps: dict[str, Stamps] = {}
     records: dict[str, record.Read] = {}
@@ -387,7 +392,7 @@ def generate(
     says: dict[str, str] = {}
     for app in manifest.apps:
         digest = artifact.sidecar_digest(record.location(manifest, app, environ))
-        records[app.name] = record.read(manifest, app, box, built, environ)
+        records[app.name] = record.read(manifest, app, box, built, here, environ)
         chosen = record.profiles_of(manifest, app, box)
         stamps[app.name] = resolve.resolve(
             manifest, app, sidecar=records[app.name].source, profiles=profiles.sources(chosen), here=here,
@@ -405,9 +410,12 @@ def generate(
     )  # fmt: skip
 
 
-def _compiler_words(tools: Tools) -> dict[tuple[str, str], str]:
+def _compiler_words(tools: Tools, arch: str) -> dict[tuple[str, str], str]:
+    """Each compiler as `built` records it; one that makes no code for ``arch`` is absent."""
     return {
-        key: f"{found.version} {found.identity[:16]}" if isinstance(found, toolchain.Compiler) else "absent"
+        key: f"{found.version} {found.identity[:16]}"
+        if isinstance(found, toolchain.Compiler) and found.target == arch
+        else verdict.ABSENT
         for key, found in tools.compilers.items()
     }
 

@@ -225,7 +225,9 @@ def verdict() -> Verdict:
         tuple(key for each in demands for key in each.keys),
         tuple(pin for each in demands for pin in each.pins),
     )
-    return record.read(generated.manifest, project.app, generated.box, generated.built).verdict(whole)
+    return record.read(
+        generated.manifest, project.app, generated.box, generated.built, generated.here
+    ).verdict(whole)
 
 
 def archive() -> Path | None:

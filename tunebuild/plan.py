@@ -9,7 +9,7 @@ flag is rejected).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
@@ -134,6 +134,36 @@ def flags_of_rows(family: Family) -> Callable[[Row], tuple[str, ...]]:
         return known[key]
 
     return flags
+
+
+def wherever(plan: Plan) -> Plan:
+    """The plan of a machine of this architecture that has every compiler and flag: its skipped rows are built.
+
+    Whether an optional toolchain is here must not decide what was measured."""
+
+    def built(planned: PlannedRow) -> PlannedRow:
+        return PlannedRow(planned.row, "built") if planned.place == "skipped" else planned
+
+    if all(planned.place != "skipped" for family in plan.families for planned in family.rows):
+        return plan
+    return replace(
+        plan,
+        families=tuple(replace(family, rows=tuple(map(built, family.rows))) for family in plan.families),
+    )
+
+
+def skipped(plan: Plan) -> Plan:
+    """The plan of the skipped rows alone, as if they were built."""
+    return replace(
+        plan,
+        families=tuple(
+            replace(
+                family,
+                rows=tuple(PlannedRow(one.row, "built") for one in family.rows if one.place == "skipped"),
+            )
+            for family in plan.families
+        ),
+    )
 
 
 def plan(

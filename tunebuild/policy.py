@@ -118,6 +118,18 @@ class ScopeState:
         """Measured here, or answered by a class profile: every flavour is satisfied."""
         return self.verdict.complete or self.covered
 
+    @property
+    def answerable(self) -> bool:
+        """Somebody may still answer for it without a mint: a profile in part, or a resolver."""
+        return not self.answered and (self.adoption.kind == "partial" or bool(self.scope.resolver))
+
+    @property
+    def open_only(self) -> str:
+        """The race filter of what the sidecar does not hold fresh, by exact name; "" where nothing in it counts."""
+        if self.verdict.reason not in ("missing", "stale_binary"):
+            return ""
+        return ",".join(f"={key}" for key in (*self.verdict.missing, *self.verdict.stale))
+
 
 def demand(manifest: Manifest, scope: Scope) -> Demand:
     """What a sidecar must hold for this scope: seat keys in manifest order, no companion, and its version."""
@@ -286,7 +298,8 @@ def at_start(state: ScopeState, start: Start) -> Due:
         return Due(first, (line,))
     if not state.command:
         return Due(first, (f"tunebuild: {untuned_line(state)}; {_how_to_tune(state)}",), stop=stop)
-    return Due((*first, "tune"), only=state.adoption.only if adopt else start.only, stop=stop)
+    left = state.adoption.only if adopt else state.open_only
+    return Due((*first, "tune"), only=start.only if start.forced else left, stop=stop)
 
 
 def _not_converged(state: ScopeState, depth: int) -> str:

@@ -11,7 +11,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tunebuild import artifact, building, children, generate, manifest, policy, record, sidecar, verdict
@@ -43,10 +43,11 @@ def prepare(
     *,
     forced: bool = False,
     only: str = "",
+    suppressed: str = "",
     environ: Mapping[str, str] = os.environ,
     say: Say,
 ) -> Prepared:
-    """Do what the policy asks of every scope of an app, then build the app.
+    """Do what the policy asks of every scope of an app, then build the app. ``suppressed``: see `policy.Start`.
 
     :raises Refused: where the policy forbids an untuned scope. :raises WorkFailed: when the build fails.
     """
@@ -55,7 +56,7 @@ def prepare(
     tuned: tuple[str, ...] = ()
     stop = False
     if not artifact.rail_off(environ, frozen=False):
-        start = _start(generated, app, forced or bool(only), only, environ)
+        start = replace(_start(generated, app, forced or bool(only), only, environ), suppressed=suppressed)
         if start.forced and not app.scopes:
             say(f"tunebuild: {app.name} declares no scope: nothing to tune")
         tuned, stop = _serve(generated, app, start, environ, say)
@@ -78,16 +79,17 @@ def _serve(
     for scope in app.scopes:
         state = _state(generated, app, scope, environ)
         due = policy.at_start(state, start)
-        for line in due.lines:
-            say(line)
         if "adopt" in due.actions:
             _adopt(generated, state, say)
         if "resolve" in due.actions:
             _resolve(generated, state, say)
         if "resolve" in due.actions and _state(generated, app, scope, environ).verdict.complete:
             tuned.append(scope)
-        elif "tune" in due.actions:
-            racing.append((state, due))
+        else:
+            for line in due.lines:
+                say(line)
+            if "tune" in due.actions:
+                racing.append((state, due))
         if due.stop:
             stop = True
             break  # one scope a start: the restart begins with the next
@@ -132,7 +134,7 @@ def _start(
 def _state(generated: Generated, app: App, scope: str, environ: Mapping[str, str]) -> ScopeState:
     """The scope as it stands now: an earlier scope's tuner wrote to the same sidecar."""
     manifest = generated.manifest
-    read = record.read(manifest, app, generated.box, generated.built, environ)
+    read = record.read(manifest, app, generated.box, generated.built, generated.here, environ)
     chosen = record.profiles_of(manifest, app, generated.box)
     states = artifact.scope_states(manifest, app, read, chosen, generated.here)
     return next(state for state in states if state.scope.name == scope)
@@ -167,7 +169,7 @@ def _save(generated: Generated, path: Path, change: Change) -> None:
         built_now=generated.built,
         binary=str(generated.root / record.BINARY_STAMP),
         binary_s=record.binary_stamp_s(generated.root),
-        unfit=record.unfit(generated.manifest, generated.box),
+        unfit=record.unfit(generated.manifest, generated.here),
     )
 
 
@@ -178,7 +180,7 @@ def _resolve(generated: Generated, state: ScopeState, say: Say) -> None:
     demand = verdict.demand_text(policy.demand(generated.manifest, state.scope))
     stamp_s = record.binary_stamp_s(generated.root)
     name, path = generated.manifest.project.name, Path(state.sidecar)
-    unfit = record.unfit(generated.manifest, generated.box)
+    unfit = record.unfit(generated.manifest, generated.here)
     here = exchange.Here(name, generated.box, path, generated.built, stamp_s, unfit)
     try:
         resolver = exchange.resolver(state.scope, here)

@@ -66,17 +66,17 @@ def read(
     app: App,
     box: Box,
     built: Mapping[str, Built],
+    here: resolve.Here,
     environ: Mapping[str, str] = os.environ,
 ) -> Read:
     path = location(manifest, app, environ)
     stamp_s = binary_stamp_s(manifest.project.root)
-    return Read(path, sidecar.read(path), box, built, stamp_s, unfit(manifest, box))
+    return Read(path, sidecar.read(path), box, built, stamp_s, unfit(manifest, here))
 
 
-def unfit(manifest: Manifest, box: Box) -> verdict.Unfit:
-    """Judges a seat's winner by the grid and by what the box has; keys of no seat are not judged."""
+def unfit(manifest: Manifest, here: resolve.Here) -> verdict.Unfit:
+    """Judges a seat's winner by the grid and by what box and compilers have; keys of no seat are not judged."""
     families = {seat.key: family for family in manifest.families for seat in family.seats}
-    here = resolve.Here.of(box)
 
     def why(key: str, suffix: str) -> str:
         return resolve.why_not(families[key], suffix, here) if key in families else ""

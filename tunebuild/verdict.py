@@ -7,7 +7,7 @@ Order of reasons: those of the whole file (`absent`, `unreadable`, `stale_binary
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -17,6 +17,8 @@ from tunebuild.identity import match_key
 from tunebuild.model import Box, Reason, Verdict
 
 VERSION_TOKEN = "@version:"
+ABSENT = "absent"
+"""What `built` says instead of an optional compiler that a box lacks."""
 Found = Document | Unreadable | None
 Unfit = Callable[[str, str], str]
 """Why the row of a seat (key, suffix) cannot serve here, as the end of a sentence about it; "" when it can."""
@@ -153,11 +155,18 @@ def misfit(document: Document, key: str, unfit: Unfit) -> str:
 
 
 def changes(
-    document: Document, key: str, built_now: Mapping[str, Built], binary_s: int | None
+    document: Document,
+    key: str,
+    built_now: Mapping[str, Built],
+    binary_s: int | None,
+    *,
+    elsewhere: bool = False,
 ) -> tuple[str, ...]:
     """Which inputs of one seat differ from those it was measured with: "source", "header vec.h", …
 
-    Only inputs that both sides know are compared. A seat without digests is judged by time.
+    Only inputs that both sides know are compared. A seat without digests is judged by time. An optional
+    compiler that is absent now changes no winner of another. One that was absent then makes rows that were
+    not raced, unless the document was measured ``elsewhere``, on a box that need not have it.
     """
     now = built_now.get(key)
     then = document.built.get(key, {})
@@ -166,8 +175,19 @@ def changes(
         return ("time",) if older else ()
     if now is None:
         return ()
-    differing = (name for name in INPUTS if name in then and name in now and then[name] != now[name])
+    both = (name for name in INPUTS if name in then and name in now)
+    differing = (name for name in both if not _same(name, then[name], now[name], elsewhere))
     return tuple(word for name in differing for word in _input_words(name, then[name], now[name]))
+
+
+def _same(name: str, then: Json, now: Json, elsewhere: bool = False) -> bool:
+    if then == now or name != "compiler" or not (isinstance(then, str) and isinstance(now, str)):
+        return then == now
+    before, after = then.split("; "), now.split("; ")
+    free = (ABSENT,) if elsewhere else ()
+    return len(before) == len(after) and all(
+        a == b or b == ABSENT or a in free for a, b in zip(before, after, strict=True)
+    )
 
 
 def _input_words(name: str, then: Json, now: Json) -> tuple[str, ...]:
@@ -191,13 +211,17 @@ def _stale_whole(
     if any(key not in document.built for key in document.kernels):
         return None
     for name in ("compiler", "protocol"):
-        then = [entry.get(name) for entry in digests]
-        now = [entry[name] for entry in built_now.values() if name in entry]
-        if now and None not in then and not any(value in now for value in then):
+        then = _each_once(entry.get(name) for entry in digests)
+        now = _each_once(entry[name] for entry in built_now.values() if name in entry)
+        if now and None not in then and not any(_same(name, a, b) for a in then for b in now):
             (words,) = _input_words(name, then[0], now[0])[:1]
             shown = f" ({words.removeprefix(f'{name}: ')})" if words != name else ""
             return "stale_binary", f"every entry was measured with another {name}{shown}"
     return None
+
+
+def _each_once(values: Iterable[Json]) -> list[Json]:
+    return list({str(value): value for value in values}.values())
 
 
 def _foreign(document: Document, box: Box) -> tuple[Reason, str] | None:

@@ -69,6 +69,7 @@ def baked(**changes: object) -> ArtifactFacts:
     return replace(whole, **changes)  # type: ignore[arg-type]
 
 
+KNOB = '-DKNOB="MYLIB_NO_MINT=1 (100%)"'
 UNTUNED = {
     "sidecar_digest": "",
     "scopes": (ScopeFacts("lib", "absent", "demo.tune.json"), ScopeFacts("other", "none", "")),
@@ -267,13 +268,59 @@ def test_environment_overrides_the_policy_and_is_announced_once(demo: Demo) -> N
 
 
 def test_suppressed_mint_prints_the_knob_verbatim(demo: Demo) -> None:
-    demo.make(baked(**UNTUNED), "first", '-DKNOB="MYLIB_NO_MINT=1 (100%)"')
+    (demo.root / "demo.tune.json").unlink()
+    demo.make(baked(**UNTUNED), "first", KNOB)
     demo.tool()
     done = demo.run()
     assert done.stderr == "tunebuild: scope lib stays untuned: no minting, by MYLIB_NO_MINT=1 (100%)\n"
     assert "BODY first" in done.stdout and demo.calls == []
     demo.run("--", "--tune")
-    assert len(demo.calls) == 1, "forced runs ignore it"
+    assert len(demo.calls) == 1 and "--tune" in demo.calls[0], "forced runs ignore it"
+    assert "--no-mint" not in demo.calls[0]
+
+
+@pytest.mark.parametrize("why", ["answerable", "changed"])
+def test_suppressed_mint_still_asks_the_tool_for_winners_that_need_none(demo: Demo, why: str) -> None:
+    scopes = (ScopeFacts("lib", "missing", "dot", answerable=why == "answerable"),)
+    if why == "answerable":
+        (demo.root / "demo.tune.json").unlink()
+    facts = baked(sidecar_digest="", scopes=scopes)
+    demo.make(facts, "first", KNOB)
+    second = demo.make(
+        replace(facts, scopes=(replace(scopes[0], answerable=False),)), "second", KNOB, to=demo.root / "s"
+    )
+    demo.tool(f"cp '{second}' '{demo.exe}.new' && mv '{demo.exe}.new' '{demo.exe}'; exit 1")
+    done = demo.run("--", "x")
+    assert demo.calls == [f"-C {demo.root} run demo --prepare --no-mint=MYLIB_NO_MINT=1 (100%) depth= say="]
+    assert done.returncode == 0 and "BODY second depth=none [--] [x]" in done.stdout
+    assert done.stderr == "from the tool\n", "what is still open was said by the tool, once"
+
+
+def test_restart_with_a_suppressed_mint_stops_only_where_winners_came(demo: Demo) -> None:
+    scopes = (ScopeFacts("lib", "missing", "dot", answerable=True),)
+    demo.make(baked(policy="restart", sidecar_digest="", scopes=scopes), "first", KNOB)
+    demo.tool("exit 1")
+    done = demo.run()
+    assert done.returncode == 0 and "BODY first" in done.stdout and policy.RESTART_MARKER not in done.stderr
+    demo.tool()
+    done = demo.run()
+    assert done.returncode == policy.RESTART_EXIT and policy.RESTART_MARKER in done.stderr.splitlines()
+
+
+def test_program_without_a_rail_says_so_where_untuned_and_checks_its_features(demo: Demo) -> None:
+    demo.make(baked(**UNTUNED), "first", "-DTB_NO_RAIL")
+    demo.tool()
+    done = demo.run("--", "--tune")
+    assert done.returncode == 0 and "BODY first" in done.stdout and demo.calls == []
+    line = "tunebuild: demo is untuned and was built without a rail: tune it with `tunebuild run demo`\n"
+    assert done.stderr == line
+    assert demo.run(TUNEBUILD_VERBOSITY="silent").stderr == ""
+    demo.make(baked(), "first", "-DTB_NO_RAIL")
+    assert demo.run().stderr == ""
+    lacking = "amx-int8" if "amx-int8" not in host.box({}).features else "avx512fp16"
+    if host.box({}).arch == "x86_64" and lacking not in host.box({}).features:
+        demo.make(baked(needs=(lacking,)), "first", "-DTB_NO_RAIL")
+        assert demo.run().returncode == 3
 
 
 def test_absent_tool_is_said_once_and_the_program_runs(demo: Demo) -> None:

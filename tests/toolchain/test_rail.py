@@ -155,7 +155,119 @@ def test_run_without_a_name_takes_the_only_executable_and_names_it_otherwise(min
     assert minted.tool("run", "nothing").stderr.startswith("tunebuild: there is no app nothing")
 
 
+def test_edit_of_one_template_races_its_seat_alone_at_the_next_start(minted: Tree) -> None:
+    template = minted.root / "kernels/templates/f/kernel.c.j2"
+    template.write_text(template.read_text().replace("{\n", "{\n    (void)n;\n", 1))
+    done = minted.tool("run", "demo", WINNER="u1")
+    assert len(tuning_lines(done.stderr)) == 1 and "scope one into" in done.stderr
+    assert minted.winners == {"f": "u1", "g": "u2"} and "f: u1 (manifest)" in done.stdout
+
+
+RESOLVER = """
+import os, subprocess, sys
+
+def answer(scope, path, demand):
+    if "ANSWER" not in os.environ:
+        return False
+    keys = [key for key in demand.split(";") if key[0] != "@"]
+    environ = {**os.environ, "TUNEBUILD_MODE": "tune", "TUNEBUILD_MANIFEST": path, "WINNER": os.environ["ANSWER"]}
+    environ["TUNEBUILD_ONLY"] = ",".join(f"={key}" for key in keys)
+    subprocess.run([sys.executable, "tuner.py"], env=environ, cwd=os.path.dirname(path), stdout=2, check=True)
+    return True
+"""
+
+
+@pytest.fixture
+def asking(fresh: Tree) -> Tree:
+    """Scope two has a resolver, which answers with the row that $ANSWER names."""
+    (fresh.root / "resolver.py").write_text(RESOLVER)
+    fresh.edit(
+        'module = "b"\ntuner = "tuner.py"',
+        'module = "b"\ntuner = "tuner.py"\nresolver = "resolver.py:answer"',
+    )
+    assert fresh.tool("build").returncode == 0
+    return fresh
+
+
+SUPPRESS = """
+__attribute__((constructor)) static void forbid(void) { demo_tune_suppress("DEMO_NO_MINT=1 (100%)"); }
+"""
+
+
+def test_suppressed_mint_runs_no_tuner_writes_nothing_and_names_the_knob(fresh: Tree) -> None:
+    with (fresh.root / "apps/demo.c").open("a") as stream:
+        stream.write(SUPPRESS)
+    assert fresh.tool("build").returncode == 0
+    done = fresh.run()
+    assert done.returncode == 0 and PLAIN_STATUS in done.stdout and not fresh.sidecar.exists()
+    assert done.stderr.splitlines() == [
+        f"tunebuild: scope {scope} stays untuned: no minting, by DEMO_NO_MINT=1 (100%)"
+        for scope in ("one", "two")
+    ]
+    assert fresh.run("--", "--tune").returncode == 0 and fresh.winners == {"f": "u2", "g": "u2"}
+
+
+def test_suppressed_mint_leaves_the_resolver_its_say(asking: Tree) -> None:
+    with (asking.root / "apps/demo.c").open("a") as stream:
+        stream.write(SUPPRESS)
+    assert asking.tool("build").returncode == 0
+    done = asking.run("x", ANSWER="u2")
+    assert done.returncode == 0 and asking.winners == {"g": "u2"}
+    assert (
+        "argument x" in done.stdout
+        and "f: u1 (fallback)" in done.stdout
+        and "g: u2 (manifest)" in done.stdout
+    )
+    knob = "tunebuild: scope one stays untuned: no minting, by DEMO_NO_MINT=1 (100%)"
+    assert done.stderr.splitlines().count(knob) == 1 and "scope two stays" not in done.stderr
+    assert "converge" not in done.stderr and tuning_lines(done.stderr) == []
+    assert asking.run().stderr == knob + "\n"
+
+
+def test_resolver_is_asked_before_the_tuner_and_its_winners_are_stamped(asking: Tree) -> None:
+    done = asking.run(ANSWER="u1")
+    assert [line for line in tuning_lines(done.stderr) if "scope one" in line] == tuning_lines(done.stderr)
+    assert asking.winners == {"f": "u2", "g": "u1"} and "g: u1 (manifest)" in done.stdout
+
+
+def test_forced_start_asks_no_resolver(asking: Tree) -> None:
+    asking.run("--", "--tune", ANSWER="u1")
+    assert asking.winners == {"f": "u2", "g": "u2"}
+
+
+def test_supervisor_is_asked_to_restart_after_a_resolver_too(asking: Tree) -> None:
+    asking.edit('kind = "exe"', 'kind = "exe"\npolicy = "restart"')
+    assert asking.tool("build").returncode == 0
+    assert asking.run().returncode == policy.RESTART_EXIT and asking.winners == {"f": "u2"}
+    done = asking.run(ANSWER="u1")
+    assert done.returncode == policy.RESTART_EXIT and policy.RESTART_MARKER in done.stderr.splitlines()
+    assert tuning_lines(done.stderr) == [] and asking.winners == {"f": "u2", "g": "u1"}
+    done = asking.run()
+    assert done.returncode == 0 and done.stderr == "" and "g: u1 (manifest)" in done.stdout
+
+
 # --- the other flavours ---------------------------------------------------------------------------
+
+
+def ninja(tree: Tree, *words: str, **environ: str) -> subprocess.CompletedProcess[str]:
+    from tunebuild import front
+
+    return tree.call(front.ninja_path(), "-f", "build/build.ninja", *words, **environ)
+
+
+def test_plain_ninja_that_generates_anew_holds_the_apps_to_their_policies(fresh: Tree) -> None:
+    fresh.edit('kind = "exe"', 'kind = "exe"\npolicy = "error"')
+    done = ninja(fresh)
+    assert done.returncode != 0
+    for word in ("scope one is untuned", "scope two is untuned", "tunebuild mint --app demo"):
+        assert word in done.stdout + done.stderr
+    assert ninja(fresh, "tune", TUNEBUILD_MODE="tune").returncode == 0, "no policy acts where rows are made"
+    assert fresh.tool("mint", "--app", "demo").returncode == 0
+    fresh.edit("u = [1, 2]\n[family.f.args]", "u = [1, 2, 3]\n[family.f.args]")
+    done = ninja(fresh)
+    assert done.returncode != 0 and "stale_binary" in done.stdout + done.stderr
+    done = ninja(fresh, TUNEBUILD_POLICY="warn")
+    assert done.returncode == 0 and "WARNING: scope one is untuned" in done.stdout + done.stderr
 
 
 def test_error_refuses_to_build_and_names_the_verdict_and_the_way_out(fresh: Tree) -> None:
@@ -256,6 +368,8 @@ def test_release_mints_although_complete_and_quick_inherits(minted: Tree) -> Non
     second = released(minted, "--app", "demo")
     assert [plan["action"] for plan in second["scopes"]] == ["mint", "mint"]
     assert all(check["word"] != "failed" for check in second["checks"])
+    after = tree_bytes(bundle)
+    assert {name for name in before if before[name] != after[name]} == {"demo.tune.json"}
     assert minted.run().stderr == "", "the tree keeps its own executable, with a rail"
 
 
@@ -286,6 +400,15 @@ def test_quick_release_of_an_incomplete_box_mints_and_says_why(fresh: Tree) -> N
 def test_release_does_not_replace_a_folder_of_somebody_else(minted: Tree) -> None:
     done = minted.tool("release", "--app", "demo", "--quick", "-o", "apps")
     assert done.returncode == 2 and "holds something else" in done.stderr
+
+
+def test_library_minted_again_with_equal_winners_is_the_same_but_for_its_sidecar(minted: Tree) -> None:
+    released(minted)
+    before = tree_bytes(minted.root / "dist/pair")
+    released(minted)
+    after = tree_bytes(minted.root / "dist/pair")
+    assert {name for name in before if before[name] != after[name]} == {"pair.tune.json"}
+    assert before.keys() == after.keys() and "lib/libpair.so" in before
 
 
 CONSUMER = '#include "pair.h"\nint main(void) { int32_t x[] = {1, 2, 3}; return pair_tune_check() || f(x, 3) != 6; }\n'

@@ -66,7 +66,7 @@ def mint(root: Path) -> None:
 def judge(root: Path) -> Verdict:
     made = read(root)
     demand = policy.demand(made.manifest, made.manifest.scopes[0])
-    return record.read(made.manifest, made.app(), made.box, made.built, environ()).verdict(demand)
+    return record.read(made.manifest, made.app(), made.box, made.built, made.here, environ()).verdict(demand)
 
 
 def edit(path: Path, old: str, new: str) -> None:
@@ -165,3 +165,59 @@ def test_torn_sidecar_stamps_nothing_and_says_so(project: Path) -> None:
     _rewrite(project, lambda text: text[: len(text) // 2])
     assert judge(project).reason == "unreadable"
     assert stamped(project)["add"] == ("u1", "fallback")
+
+
+# --- an optional compiler --------------------------------------------------------------------------
+
+
+@pytest.fixture
+def vendor(project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A second compiler, which a row of `add` names and `mul` never uses; deleting it makes it absent."""
+    compiler = tmp_path / "bin/vendor-cc"
+    compiler.parent.mkdir()
+    compiler.write_text('#!/bin/sh\nexec gcc "$@"\n')
+    compiler.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{compiler.parent}{os.pathsep}{os.environ['PATH']}")
+    declared = '[toolchain.vendor]\ncc = "vendor-cc"\noptional = true\n'
+    declared += '[[family.add.row]]\nu = 2\ntoolchain = "vendor"\n'
+    with (project / "tune.toml").open("a") as stream:
+        stream.write(declared)
+    mint(project)
+    return compiler
+
+
+def test_what_is_measured_does_not_depend_on_an_optional_compiler_being_here(
+    project: Path, vendor: Path
+) -> None:
+    here = read(project).built
+    vendor.unlink()
+    gone = read(project).built
+    assert gone["mul"] == here["mul"]
+    differing = {name for name in here["add"] if here["add"][name] != gone["add"][name]}
+    assert differing == {"compiler"} and str(gone["add"]["compiler"]).endswith("; absent")
+
+
+def test_optional_compiler_that_goes_takes_its_own_winners_alone(project: Path, vendor: Path) -> None:
+    saved = vendor.read_text()
+    vendor.unlink()
+    assert judge(project).complete, "gcc's winner stays"
+    vendor.write_text(saved)
+    vendor.chmod(0o755)
+    made = read(project)
+    change = Change(kernels={"add": "u2_toolchain_vendor"}, built=dict(made.built))
+    sidecar.save(project / "p.tune.json", change, box=host.box(environ()), built_now=made.built)
+    assert judge(project).complete
+    vendor.unlink()
+    verdict = judge(project)
+    assert (verdict.reason, verdict.stale) == ("stale_binary", ("add",))
+    assert "names u2_toolchain_vendor, which cannot serve here (toolchain vendor is absent" in verdict.detail
+
+
+def test_optional_compiler_that_comes_asks_for_the_families_that_name_it(project: Path, vendor: Path) -> None:
+    saved = vendor.read_text()
+    vendor.unlink()
+    mint(project)
+    vendor.write_text(saved)
+    vendor.chmod(0o755)
+    verdict = judge(project)
+    assert (verdict.reason, verdict.stale) == ("stale_binary", ("add",)) and "; absent -> " in verdict.detail

@@ -30,7 +30,7 @@ def test_equal_facts_give_equal_text_without_an_absolute_path() -> None:
     text = artifacts.status_source(FACTS)
     assert text == artifacts.status_source(replace(FACTS)) and '"/' not in text
     assert "my_app_tune_status" in text and '{"f.big", "lib", "u4", "manifest", "my-app.tune.json"}' in text
-    assert r'{"lib", "missing", "seat \"g\"", ""}' in text
+    assert r'{"lib", "missing", "seat \"g\"", "", 0}' in text
     assert '{"avxvnni|avx512vnni", tb_any_1, 2}' in text
 
 

@@ -9,7 +9,7 @@ from small_manifest import ROOT, family, manifest
 
 from tunebuild import policy
 from tunebuild.errors import Refused, UsageError
-from tunebuild.model import App, Manifest, Policy, Scope, Verdict
+from tunebuild.model import App, Manifest, Policy, Reason, Scope, Verdict
 from tunebuild.policy import Effective, ScopeState, Start, at_build, at_start, effective, selected
 from tunebuild.profiles import Adoption
 from tunebuild.verdict import Demand
@@ -218,6 +218,20 @@ def test_partly_covered_scope_adopts_and_races_the_residue_by_exact_name() -> No
 def test_resolver_is_asked_before_the_tuner_where_no_profile_answers() -> None:
     assert at_start(state(resolver="exchange:x"), Start("auto")).actions == ("resolve", "tune")
     assert at_start(state(resolver="exchange:x"), Start("auto", forced=True)).actions == ("tune",)
+
+
+@pytest.mark.parametrize("reason", ["missing", "stale_binary"])
+def test_start_races_only_what_the_sidecar_does_not_hold_fresh(reason: Reason) -> None:
+    left = state(Verdict(reason, "…", missing=("g",), stale=("h.big",)))
+    assert at_start(left, Start("auto")) == policy.Due(("tune",), only="=g,=h.big")
+    assert at_start(left, Start("auto", forced=True)) == policy.Due(("tune",))
+    assert at_start(state(Verdict("version", "…", missing=("g",))), Start("auto")).only == ""
+
+
+def test_scope_is_answerable_without_a_mint_by_part_of_a_profile_or_a_resolver() -> None:
+    assert state(adoption=PARTIAL).answerable and state(resolver="r.py:f").answerable
+    assert not state().answerable and not state(COMPLETE, resolver="r.py:f").answerable
+    assert not state(adoption=COVERED).answerable
 
 
 def test_relaunched_app_reports_non_convergence_and_does_not_tune_again() -> None:

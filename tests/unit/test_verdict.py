@@ -205,6 +205,23 @@ def test_new_compiler_or_protocol_of_all_stales_the_whole_file(name: str) -> Non
     assert fresh_entries(FULL, box=BOX, built_now=now) == {}
 
 
+@pytest.mark.parametrize(
+    ("then", "now", "here", "elsewhere"),
+    [
+        ("12 a; 14 b", "12 a; absent", (), ()),
+        ("12 a; absent", "12 a; 14 b", ("compiler: 12 a; absent -> 12 a; 14 b",), ()),
+        ("12 a; 14 b", "13 c; absent", *2 * (("compiler: 12 a; 14 b -> 13 c; absent",),)),
+    ],
+)
+def test_absent_compiler_is_no_change_unless_its_rows_were_never_raced_here(
+    then: str, now: str, here: tuple[str, ...], elsewhere: tuple[str, ...]
+) -> None:
+    document = replace(FULL, built={"dot": {**TREE["dot"], "compiler": then}})
+    known = tree("dot", compiler=now)
+    assert changes(document, "dot", known, None) == here
+    assert changes(document, "dot", known, None, elsewhere=True) == elsewhere
+
+
 def test_input_that_one_side_does_not_know_is_no_change() -> None:
     assert judge(FULL, built_now={k: {**v, "weather": "sunny"} for k, v in TREE.items()}).complete
     assert judge(FULL, built_now={k: {"source": v["source"]} for k, v in TREE.items()}).complete

@@ -35,6 +35,7 @@ typedef struct tb_tune_scope {
     const char *reason;  /* "none": complete; else absent, stale_binary, foreign_box, ... */
     const char *detail;
     const char *covered; /* what to say when a class profile answers for it; "" when none does */
+    int answerable;         /* a profile or a resolver may still answer, without any mint */
 } tb_tune_scope;
 
 typedef struct tb_artifact {
