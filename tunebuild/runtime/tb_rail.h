@@ -1,0 +1,406 @@
+/* The rail of an executable that was built here. It judges what was baked, the box and the sidecar's digest, which
+ * takes well under a millisecond; where tuning is due it calls the tool, and then runs the rebuilt executable in its
+ * own place, with the same arguments, environment and descriptors. All that needs JSON, a race or a compiler is the
+ * tool's business. Linux; tb_guard.h includes it. */
+#ifndef TB_RAIL_H
+#define TB_RAIL_H
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <spawn.h>
+#include <stdarg.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include "tb_box.h"
+#include "tb_sha256.h"
+
+/* Supervisors look for this line together with exit code 3. */
+#define TB_RESTART_MARKER "tunebuild: restart to apply the winners"
+
+enum { TB_MAX_WORDS = 16, TB_NO_TOOL = -1 };
+
+extern char **environ;
+
+typedef struct tb_start {
+    const tb_artifact *artifact;
+    const char *policy;
+    const char *suppressed; /* the knob that forbids minting, or "" */
+    const char *only;       /* of --tune-only, or "" */
+    int is_silent;
+    int forced;             /* --tune */
+    int separator;          /* the index of `--` in argv, argc without one */
+    long depth;             /* relaunches of this very app so far; above 0 another door has spoken */
+    int is_foreign;         /* stamped for another box, or for features that this CPU lacks */
+    int is_changed;         /* the sidecar is not the one that was stamped */
+    int is_gone;            /* ... it was, and there is none now */
+    char why_foreign[512];
+    char executable[PATH_MAX];
+    char project[PATH_MAX]; /* "" when tune.toml is not where it was */
+} tb_start;
+
+__attribute__((format(printf, 2, 3))) static void tb_say(const tb_start *start, const char *format, ...)
+{
+    va_list arguments;
+    if (start->is_silent) return;
+    va_start(arguments, format);
+    fputs("tunebuild: ", stderr);
+    vfprintf(stderr, format, arguments);
+    fputc('\n', stderr);
+    va_end(arguments);
+}
+
+/* --- what is asked: flags after `--`, and the environment --- */
+
+static void tb_read_flags(tb_start *start, int argc, char **argv)
+{
+    const char *verbosity = "";
+    for (start->separator = 1; start->separator < argc; start->separator++)
+        if (tb_is(argv[start->separator], "--")) break;
+    for (int i = start->separator + 1; i < argc; i++) {
+        if (tb_is(argv[i], "--tune")) start->forced = 1;
+        else if (strncmp(argv[i], "--tune-only=", 12) == 0) start->only = argv[i] + 12;
+        else if (tb_is(argv[i], "--tune-only") && i + 1 < argc) start->only = argv[++i];
+        else if (tb_is(argv[i], "--tune-quiet")) verbosity = "silent";
+        else if (tb_is(argv[i], "--tune-verbose") && !*verbosity) verbosity = "verbose";
+    }
+    if (*start->only) start->forced = 1;
+    if (*verbosity) setenv("TUNEBUILD_VERBOSITY", verbosity, 1);
+    verbosity = tb_variable("TUNEBUILD_VERBOSITY");
+    start->is_silent = tb_is(verbosity, "silent");
+}
+
+/* TUNEBUILD_RELAUNCH is `app:depth`. Ours is taken out again: what this program starts begins at 0. */
+static long tb_take_depth(const char *app)
+{
+    const char *text = tb_variable("TUNEBUILD_RELAUNCH"), *colon = strrchr(text, ':');
+    char *end;
+    long depth;
+    if (!*text) return 0;
+    if (colon && (strlen(app) != (size_t)(colon - text) || strncmp(text, app, strlen(app)) != 0)) return 0;
+    depth = strtol(colon ? colon + 1 : text, &end, 10);
+    depth = *end || depth < 0 ? 0 : depth;
+    unsetenv("TUNEBUILD_RELAUNCH");
+    return depth;
+}
+
+static int tb_read_policy(tb_start *start)
+{
+    static const char *const flavours[] = {"fallback", "reference", "warn", "error", "auto", "restart"};
+    const char *asked = tb_variable("TUNEBUILD_POLICY");
+    start->policy = start->artifact->policy;
+    if (!*asked) return TB_GO_ON;
+    for (size_t i = 0; i < sizeof flavours / sizeof *flavours; i++) {
+        if (!tb_is(asked, flavours[i])) continue;
+        start->policy = flavours[i];
+        if (start->depth == 0)
+            tb_say(start, "policy %s from TUNEBUILD_POLICY (%s would have %s)", asked, start->artifact->app,
+                   start->artifact->policy);
+        return TB_GO_ON;
+    }
+    fprintf(stderr, "TUNEBUILD_POLICY: '%s' is no policy\n", asked);
+    fputs("  set one of fallback, reference, warn, error, auto, restart\n", stderr);
+    return TB_USAGE;
+}
+
+/* --- what is true --- */
+
+/* Saved before any rebuild: afterwards the link names a file that is gone. */
+static void tb_find_executable(tb_start *start)
+{
+    static const char gone[] = " (deleted)";
+    ssize_t length = readlink("/proc/self/exe", start->executable, sizeof start->executable - 1);
+    start->executable[length > 0 ? length : 0] = '\0';
+    if (length > (ssize_t)sizeof gone && tb_is(start->executable + length - (sizeof gone - 1), gone))
+        start->executable[length - (ssize_t)(sizeof gone - 1)] = '\0';
+}
+
+static void tb_find_project(tb_start *start)
+{
+    const char *slash = strrchr(start->executable, '/');
+    char path[2 * PATH_MAX];
+    if (!slash) return;
+    snprintf(path, sizeof path, "%.*s/%s", (int)(slash - start->executable), start->executable,
+             start->artifact->project);
+    if (!realpath(path, start->project)) {
+        start->project[0] = '\0';
+        return;
+    }
+    snprintf(path, sizeof path, "%s/tune.toml", start->project);
+    if (access(path, R_OK) != 0) start->project[0] = '\0';
+}
+
+static void tb_judge_box(tb_start *start)
+{
+    const tb_need *unmet = tb_unmet(start->artifact);
+    char box[512];
+    tb_box_key(box, sizeof box);
+    start->is_foreign = unmet || !tb_is(box, start->artifact->box);
+    if (unmet)
+        snprintf(start->why_foreign, sizeof start->why_foreign, "stamped for %s, which this CPU lacks",
+                 unmet->words);
+    else if (start->is_foreign)
+        snprintf(start->why_foreign, sizeof start->why_foreign, "stamped on %.200s, this is %.200s",
+                 start->artifact->box, box);
+}
+
+static void tb_judge_sidecar(tb_start *start)
+{
+    char path[2 * PATH_MAX], digest[65];
+    if (!*start->project) return;
+    snprintf(path, sizeof path, "%s/%s", start->project, start->artifact->sidecar);
+    tb_file_digest(path, digest);
+    start->is_changed = !tb_is(digest, start->artifact->sidecar_digest);
+    start->is_gone = start->is_changed && !*digest;
+}
+
+/* Why a scope is untuned here, or NULL; `detail` is set to the rest of the sentence. */
+static const char *tb_untuned(const tb_start *start, const tb_tune_scope *scope, const char **detail)
+{
+    *detail = start->why_foreign;
+    if (start->is_foreign) return "foreign_box";
+    *detail = start->artifact->sidecar;
+    if (start->is_gone && tb_is(scope->reason, "none")) return "absent";
+    *detail = scope->detail;
+    return tb_is(scope->reason, "none") || *scope->covered ? NULL : scope->reason;
+}
+
+static size_t tb_say_untuned(const tb_start *start, const char *before, const char *after)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < start->artifact->scope_count; i++) {
+        const tb_tune_scope *scope = &start->artifact->scopes[i];
+        const char *detail, *reason = tb_untuned(start, scope, &detail);
+        if (!reason) continue;
+        count++;
+        if (before)
+            tb_say(start, "%sscope %s is untuned for this box: %s (%s)%s", before, scope->scope, reason, detail,
+                   after);
+    }
+    return count;
+}
+
+static size_t tb_count_untuned(const tb_start *start) { return tb_say_untuned(start, NULL, ""); }
+
+static int tb_is_suppressed(const tb_start *start) { return *start->suppressed && !start->forced; }
+
+/* May the tool find winners without a mint: in a changed sidecar, a profile, from a resolver? */
+static int tb_is_answerable(const tb_start *start)
+{
+    const char *detail;
+    if (start->is_foreign || start->is_changed) return 1;
+    for (size_t i = 0; i < start->artifact->scope_count; i++) {
+        const tb_tune_scope *scope = &start->artifact->scopes[i];
+        if (scope->answerable && tb_untuned(start, scope, &detail)) return 1;
+    }
+    return 0;
+}
+
+static void tb_say_covered(const tb_start *start)
+{
+    for (size_t i = 0; i < start->artifact->scope_count && !start->is_foreign; i++)
+        if (*start->artifact->scopes[i].covered) tb_say(start, "%s", start->artifact->scopes[i].covered);
+}
+
+static void tb_say_suppressed(const tb_start *start)
+{
+    const char *detail;
+    for (size_t i = 0; i < start->artifact->scope_count; i++)
+        if (tb_untuned(start, &start->artifact->scopes[i], &detail))
+            tb_say(start, "scope %s stays untuned: no minting, by %s", start->artifact->scopes[i].scope,
+                   start->suppressed);
+}
+
+/* The stamps were made from another sidecar than the one now asked for, which only a build can read. */
+static void tb_say_explicit(const tb_start *start, const char *path)
+{
+    const tb_artifact *artifact = start->artifact;
+    char digest[65];
+    tb_file_digest(path, digest);
+    for (size_t i = 0; i < artifact->scope_count; i++) {
+        const tb_tune_scope *scope = &artifact->scopes[i];
+        const char *reason = scope->reason, *detail = scope->detail;
+        if (!*digest) {
+            reason = "absent";
+            detail = path;
+        } else if (!tb_is(digest, artifact->sidecar_digest)) {
+            reason = "missing";
+            detail = "this executable was stamped from another file; build again under this one";
+        }
+        if (!tb_is(reason, "none"))
+            tb_say(start, "WARNING: TUNEBUILD_MANIFEST=%s: scope %s is untuned for this box: %s (%s); "
+                   "its stamps fall back", path, scope->scope, reason, detail);
+    }
+}
+
+/* --- what is done --- */
+
+/* The tool's command: one word a line in the build folder, else `tunebuild` from PATH. */
+static size_t tb_tool_words(const tb_start *start, char *text, size_t size, const char **words, size_t room)
+{
+    char path[2 * PATH_MAX];
+    size_t count = 0, length = 0;
+    FILE *file;
+    snprintf(path, sizeof path, "%s/build/tool", start->project);
+    file = fopen(path, "re");
+    if (file) {
+        length = fread(text, 1, size - 1, file);
+        fclose(file);
+    }
+    text[length] = '\0';
+    for (char *word = strtok(text, "\n"); word && count < room; word = strtok(NULL, "\n"))
+        words[count++] = word;
+    if (count && access(words[0], X_OK) == 0) return count;
+    words[0] = "tunebuild";
+    return 1;
+}
+
+/* Let the tool adopt, resolve, race and rebuild. Its exit code, or TB_NO_TOOL. What it says goes to standard
+ * error: standard output belongs to the program, and standard input too. */
+static int tb_call_tool(const tb_start *start)
+{
+    char text[PATH_MAX], only[1024], knob[512];
+    const char *words[TB_MAX_WORDS + 12];
+    size_t count = tb_tool_words(start, text, sizeof text, words, TB_MAX_WORDS);
+    posix_spawn_file_actions_t streams;
+    pid_t child;
+    int status, failed;
+    const char *more[] = {"-C", start->project, "run", start->artifact->app, "--prepare"};
+    for (size_t i = 0; i < sizeof more / sizeof *more; i++) words[count++] = more[i];
+    if (start->forced && !*start->only) words[count++] = "--tune";
+    if (*start->only) {
+        snprintf(only, sizeof only, "--tune-only=%s", start->only);
+        words[count++] = only;
+    }
+    if (tb_is_suppressed(start)) {
+        snprintf(knob, sizeof knob, "--no-mint=%s", start->suppressed);
+        words[count++] = knob;
+    }
+    words[count] = NULL;
+    posix_spawn_file_actions_init(&streams);
+    posix_spawn_file_actions_addopen(&streams, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+    posix_spawn_file_actions_adddup2(&streams, STDERR_FILENO, STDOUT_FILENO);
+    fflush(NULL);
+    failed = posix_spawnp(&child, words[0], &streams, NULL, (char *const *)words, environ);
+    posix_spawn_file_actions_destroy(&streams);
+    if (failed) return TB_NO_TOOL;
+    while (waitpid(child, &status, 0) < 0)
+        if (errno != EINTR) return TB_NO_TOOL;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+/* Run the new executable in this one's place; returns only where that fails. It must not tune again. */
+static void tb_exec_anew(const tb_start *start, int argc, char **argv)
+{
+    char depth[512];
+    char **kept = calloc((size_t)argc + 1, sizeof *kept);
+    int count = 0;
+    if (!kept) return;
+    for (int i = 0; i < argc; i++) {
+        int is_ours = i > start->separator;
+        if (is_ours && tb_is(argv[i], "--tune-only")) i++;
+        else if (is_ours && (tb_is(argv[i], "--tune") || strncmp(argv[i], "--tune-only=", 12) == 0)) continue;
+        else kept[count++] = argv[i];
+    }
+    snprintf(depth, sizeof depth, "%s:%ld", start->artifact->app, start->depth + 1);
+    setenv("TUNEBUILD_RELAUNCH", depth, 1);
+    fflush(NULL);
+    execv(start->executable, kept);
+    unsetenv("TUNEBUILD_RELAUNCH");
+    free(kept);
+}
+
+static int tb_same_file(const struct stat *a, const struct stat *b)
+{
+    return a->st_ino == b->st_ino && a->st_size == b->st_size && a->st_mtim.tv_sec == b->st_mtim.tv_sec &&
+           a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
+}
+
+static int tb_tune(const tb_start *start, int argc, char **argv)
+{
+    int restart = tb_is(start->policy, "restart") && !start->forced, suppressed = tb_is_suppressed(start);
+    struct stat before = {0}, now = {0};
+    int result;
+    stat(start->executable, &before);
+    result = tb_call_tool(start);
+    if (result == TB_NO_TOOL) {
+        tb_say(start, "the tunebuild command is not on this machine: %s runs with the rows it has",
+               start->artifact->app);
+        return TB_GO_ON;
+    }
+    if (restart && suppressed && result != 0) return TB_GO_ON;
+    if (restart) {
+        if (result == 0) fputs(TB_RESTART_MARKER "\n", stderr);
+        return TB_STOP;
+    }
+    if (stat(start->executable, &now) == 0 && !tb_same_file(&before, &now)) tb_exec_anew(start, argc, argv);
+    else if (result == 0 || suppressed) return TB_GO_ON; /* the tool has said what is left */
+    tb_say(start, "%s runs with the rows it has (the tool exited %d)", start->artifact->app, result);
+    return TB_GO_ON;
+}
+
+/* One start of an executable that was built here. Coverage is judged before the fuse. */
+static int tb_rail(tb_start *start, int argc, char **argv)
+{
+    size_t untuned = tb_count_untuned(start);
+    int acts = start->forced || tb_is(start->policy, "auto") || tb_is(start->policy, "restart");
+    if (tb_is(start->policy, "reference"))
+        tb_say(start, "rows are stamped at build: TUNEBUILD_POLICY=reference tunebuild build clears them");
+    if (!acts) {
+        if (tb_is(start->policy, "warn") && start->depth == 0)
+            tb_say_untuned(start, "WARNING: ", "; run `tunebuild mint`");
+        if (!untuned || !tb_is(start->policy, "error")) return TB_GO_ON;
+        start->is_silent = 0;
+        tb_say_untuned(start, "", "; run `tunebuild mint`, or set TUNEBUILD_POLICY=fallback");
+        return TB_STOP;
+    }
+    if (!start->forced) tb_say_covered(start);
+    if (!start->forced && !untuned && !start->is_changed) return TB_GO_ON;
+    if (start->depth > 0 && tb_is_suppressed(start)) return TB_GO_ON; /* the tool has said it */
+    if (start->depth > 0) {
+        char after[64];
+        snprintf(after, sizeof after, "; it did not converge after relaunch %ld", start->depth);
+        tb_say_untuned(start, "", after);
+        return TB_GO_ON;
+    }
+    if (!*start->project) {
+        tb_say(start, "%s is not in its project's folder: it runs with the rows it has", start->artifact->app);
+        return TB_GO_ON;
+    }
+    if (untuned && tb_is_suppressed(start) && !tb_is_answerable(start)) {
+        tb_say_suppressed(start);
+        return TB_GO_ON;
+    }
+    return tb_tune(start, argc, argv);
+}
+
+/* What is due before the program's own main: TB_GO_ON, or the exit code with which it must stop. */
+static int tb_act(const tb_artifact *artifact, const char *suppressed, int argc, char **argv)
+{
+    tb_start start = {.artifact = artifact, .policy = artifact->policy, .suppressed = suppressed, .only = ""};
+    const char *mode = tb_variable("TUNEBUILD_MODE"), *explicit_path = tb_variable("TUNEBUILD_MANIFEST");
+    int result;
+    tb_read_flags(&start, argc, argv);
+    start.depth = tb_take_depth(artifact->app);
+    if (artifact->kind == TB_RELEASED) {
+        tb_judge_box(&start);
+        if (start.is_foreign) tb_say(&start, "%s was %s", artifact->app, start.why_foreign);
+        return TB_GO_ON;
+    }
+    if (*mode && !tb_is(mode, "normal")) return TB_GO_ON; /* a tuner's own process: no recursion */
+    if (*explicit_path) {
+        tb_say_explicit(&start, explicit_path);
+        return TB_GO_ON;
+    }
+    if (!artifact->scope_count) {
+        if (start.forced) tb_say(&start, "%s declares no scope: nothing to tune", artifact->app);
+        return TB_GO_ON;
+    }
+    if ((result = tb_read_policy(&start)) != TB_GO_ON) return result;
+    tb_find_executable(&start);
+    tb_find_project(&start);
+    tb_judge_box(&start);
+    tb_judge_sidecar(&start);
+    return tb_rail(&start, argc, argv);
+}
+#endif
