@@ -4,7 +4,7 @@ python bench/race.py                the whole lab: 18 weathers, 9 grids, 60 boxe
 python bench/race.py --quick        a slice of it, under 45 s on 2 cores; --json: one document, the last line
 python bench/race.py --identical    10,000 mints of twenty identical rows: how many are crowned?
 python bench/race.py --bugs         every seeded bug, and the check that catches it
-python bench/race.py --mutants 200  mutants of the statistics and the protocol; 0: all (an hour of CPU)
+python bench/race.py --mutants 100 --seed 3    mutants of the statistics and the protocol; 0: all of them
 python bench/race.py --only ours --weathers 'quiet;noisy' --set margin_pct=4    one question
 """
 
@@ -124,9 +124,9 @@ def seeded(jobs: int) -> int:
     return 1 if escaped else 0
 
 
-def mutated(count: int, jobs: int) -> int:
+def mutated(count: int, seed: int, jobs: int) -> int:
     """Name every mutant that survived, and the share that was killed."""
-    drawn = chosen(count)
+    drawn = chosen(count, seed)
     with ProcessPoolExecutor(jobs or None) as pool:
         killed = list(pool.map(killed_by, drawn))
     for mutant, check in zip(drawn, killed, strict=True):
@@ -147,6 +147,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--bugs", action="store_true", help="run every seeded bug")
     parser.add_argument("--accept", action="store_true", help="record what the recorded scenes decide now")
     parser.add_argument("--mutants", type=int, default=-1, metavar="N", help="run N mutants, 0 for all")
+    parser.add_argument("--seed", type=int, default=1, help="which mutants are drawn")
     parser.add_argument("--boxes", type=int, default=0, help="boxes for each weather and grid")
     parser.add_argument("--rows", type=int, default=20, help="rows of a grid, the fallback among them")
     parser.add_argument("--jobs", type=int, default=0, help="processes (default: all cores)")
@@ -164,7 +165,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if asked.bugs:
         return seeded(asked.jobs)
     if asked.mutants >= 0:
-        return mutated(asked.mutants, asked.jobs)
+        return mutated(asked.mutants, asked.seed, asked.jobs)
     if asked.identical:
         asked.only, asked.grids, asked.boxes = "ours", "null", asked.boxes or 295
     asked.boxes = asked.boxes or (6 if asked.quick else 60)
