@@ -93,18 +93,27 @@ def odd_places(quick: bool) -> Result:
         "letters": "zwölf Kerne 日本",
         "quotes": 'it\'s "$HOME" & `x`; #1',
         "long": "x" * 200,
+        "long letters": "é" * 120,
+        "deep": "/".join(["d" * 60] * 16),
     }
     with workshop() as folder:
         for name, text in list(names.items())[1:2] if quick else names.items():
             place = project(folder, text)
-            for words in (("check",), ("build",), ("status",)):
+            for words in (("check",), ("build",), ("test",), ("mint",), ("status",), ("release", "--quick")):
                 done = tunebuild(place, *words, env=environment(folder))
                 tally.add(f"project in {name}, {words[0]}", _worked(done))
         for name, change in list(_HOMES.items())[: 1 if quick else None]:
             place = project(folder, f"home {name}")
             env = environment(folder)
             change(env)
-            for words in (("build",), ("status",)):
+            for words in (
+                ("build",),
+                ("test",),
+                ("mint",),
+                ("history",),
+                ("status",),
+                ("release", "--quick"),
+            ):
                 tally.add(f"{name}, {words[0]}", _worked(tunebuild(place, *words, env=env)))
     return tally.result(26, "HOME unset or missing, TMPDIR missing, strange paths")
 
