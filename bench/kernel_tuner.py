@@ -114,7 +114,7 @@ def regret(gains: Mapping[str, float], chosen: str) -> float:
 def judged(folder: Path, doses_per_row: float) -> dict[str, float]:
     """Each row's gain over the fallback, in percent, from one long race in which none leaves early."""
     long = (
-        f"\n[measure]\nbudget_doses = {64 * doses_per_row}\nbudget_doses_per_row = {doses_per_row}\n"
+        f"\n[measure]\nbudget_doses_per_row = {doses_per_row}\n"
         "max_rounds = 400\nseat_z = 50.0\nleave_z = 1000.0\nfar_pct = 90.0\ntie_share = 1.0\n"
     )
     dots.write(folder, dots.SIXTY_FOUR, more=long)
