@@ -162,6 +162,7 @@ def backup(path: Path) -> Path | None:
     except FileNotFoundError:
         return None
     target = backup_path(path)
+    emit.sweep_temporaries(target.parent, re.escape(target.name))
     emit.write_durable(target, data)
     return target
 
