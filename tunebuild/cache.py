@@ -130,18 +130,18 @@ def fetch(entry: Entry, into: Path, names: Mapping[str, Path] | None = None) -> 
         temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
         with contextlib.suppress(FileNotFoundError):
             temporary.unlink()
-        handle = _create(temporary, file.mode)
+        handle = _create(os.fspath(temporary), file.mode)
         with os.fdopen(handle, "wb") as stream:
             stream.write(file.data)
         temporary.replace(target)
 
 
-def _create(path: Path, mode: int) -> int:
+def _create(path: str, mode: int) -> int:
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     try:
         return os.open(path, flags, mode)
     except FileNotFoundError:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
         return os.open(path, flags, mode)
 
 
@@ -242,14 +242,17 @@ def _publish_entry(
 
 
 def _write_whole(path: Path, data: bytes) -> None:
-    temporary = path.with_name(f".{path.name[:16]}.{os.getpid()}.{time.monotonic_ns()}.tmp")
+    target = os.fspath(path)
+    folder, name = os.path.split(target)
+    temporary = f"{folder}/.{name[:16]}.{os.getpid()}.{time.monotonic_ns()}.tmp"
     try:
-        with os.fdopen(_create(temporary, 0o644), "wb") as stream:
+        handle = _create(temporary, 0o644)
+        with os.fdopen(handle, "wb") as stream:
             stream.write(data)
-        temporary.replace(path)
+        os.replace(temporary, target)
     except OSError:
         with contextlib.suppress(OSError):
-            temporary.unlink()
+            os.unlink(temporary)
         raise
 
 

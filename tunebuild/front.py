@@ -8,6 +8,7 @@ before the compiler: a Python launcher would cost 40 to 60 ms an edge. Plain nin
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import re
@@ -27,7 +28,7 @@ from tunebuild.record import BINARY_STAMP
 
 STATE = "state.json"  # in the graph's folder
 NINJA_LOCK = "build/ninja"
-_PRECOMPILED = r"build/(sanitize/)?pch/"
+_PRECOMPILED = re.compile(r"build/(sanitize/)?pch/")
 LINKED = ("link", "archive")
 SKEW_NS = 2_000_000_000  # a file's date may be this far ahead: coarse clocks, folders on other machines
 
@@ -367,13 +368,17 @@ def _publish(store: cache.Store, one: Keyed, root: Path) -> str:
             read = tuple(
                 name
                 for name in keys.depfile(text.decode(errors="surrogateescape"))
-                if name not in known
-                and os.path.normpath(name) not in known
-                and not re.match(_PRECOMPILED, name)
+                if _plain(name) not in known and not _PRECOMPILED.match(name)
             )
     except OSError as error:
         return f"{one.edge.output} was not cached: {error.strerror}"
     return cache.publish(store, one.key, files, root=root, read=read, sources=one.sources)
+
+
+@functools.lru_cache(maxsize=4096)
+def _plain(name: str) -> str:
+    """Most compiles read the same files."""
+    return os.path.normpath(name)
 
 
 def _environ(generated: Generated, hits: Path | None) -> dict[str, str]:

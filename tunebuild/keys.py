@@ -220,7 +220,9 @@ def depfile(text: str) -> tuple[str, ...]:
     names: dict[str, None] = {}
     for rule in joined.splitlines():
         _, colon, right = rule.partition(": ")
-        if colon:
+        if colon and "\\" not in right and "$" not in right:
+            names |= dict.fromkeys(right.split())
+        elif colon:
             for name in re.findall(r"(?:\\.|[^\s\\])+", right):
                 names[re.sub(r"\\([ #\\])", r"\1", name).replace("$$", "$")] = None
     return tuple(names)
