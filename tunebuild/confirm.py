@@ -1,7 +1,8 @@
 """Does a winner also win in the app's own measure? Decides from the arms' metrics; `confirmflows` runs them.
 
-An arm is the app with all winners, or with one family's seats back at the fallback. A family keeps its winners
-only where the first kind of arm beats its own second kind by the declared margin, median against median.
+An arm is the app with all winners, or with one family's seats back at the fallback. Arms run in turns, so a round's
+metrics are pairs. A family keeps its winners only where its pairs gain the declared margin, in their median, and no
+more than one of them is a loss: a machine that changes between rounds must not confirm anything.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from tunebuild.model import Confirm
 from tunebuild.stats import median
 
 ROUNDS = 5
+MOST_LOSSES = 1
 WINNERS = "winners"
 """The arm with every winner; the others are named after the family that falls back in them."""
 
@@ -44,13 +46,11 @@ def order(arms: Sequence[str], number: int) -> tuple[str, ...]:
     return turned if number % 2 == 0 else turned[::-1]
 
 
-def gain_pct(confirm: Confirm, winners: Sequence[float], fallback: Sequence[float]) -> float:
-    """How much better the winners' median is, in percent of the fallback's."""
-    won, fell = median(winners), median(fallback)
-    if fell == 0:
-        return 0.0
-    better = fell - won if confirm.better == "lower" else won - fell
-    return 100.0 * better / abs(fell)
+def gains_pct(confirm: Confirm, winners: Sequence[float], fallback: Sequence[float]) -> tuple[float, ...]:
+    """How much better the winners are, round by round, in percent of the fallback; 0 where that is 0."""
+    sign = 1.0 if confirm.better == "lower" else -1.0
+    pairs = zip(winners, fallback, strict=True)
+    return tuple(sign * 100.0 * (fell - won) / abs(fell) if fell else 0.0 for won, fell in pairs)
 
 
 def verdicts(
@@ -65,9 +65,11 @@ def verdicts(
         )
     found = []
     for family in families:
-        gain = gain_pct(confirm, measured[WINNERS], measured[family])
-        kept = gain >= confirm.margin
-        than = f"{gain:+.2f} % end to end, {confirm.margin:g} % wanted"
+        gains = gains_pct(confirm, measured[WINNERS], measured[family])
+        gain, losses = median(gains), sum(each < 0 for each in gains)
+        kept = gain >= confirm.margin and losses <= MOST_LOSSES
+        lost = f"; {losses} of {len(gains)} rounds lost" if gain >= confirm.margin and not kept else ""
+        than = f"{gain:+.2f} % end to end, {confirm.margin:g} % wanted{lost}"
         found.append(
             Confirmed(family, kept, gain, f"confirmed: {than}" if kept else f"not confirmed: {than}")
         )

@@ -413,6 +413,8 @@ def _runner_up_words(race: Mapping[str, Json], name: str, slower_pct: float) -> 
     words = f"{name}, {-slower_pct:.2f} % faster in the race"
     if race.get("demoted") != name:
         return words
+    if race.get("held_by") == "confirm":
+        return f"{words}, not in the app"
     checked = race.get("validation")
     lost = isinstance(checked, dict) and not checked.get("kept")
     return f"{words}, demoted in validation" if lost else f"{words}, demoted"
@@ -442,6 +444,8 @@ def _race_rows(why: Why) -> list[tuple[str, str]]:
         rows.append(("raced", f"{rounds:.0f} rounds" + (f", {doses:.0f} doses" if doses else "")))
     if isinstance(checked := race.get("validation"), dict):
         rows.append(("validated", _validation_words(checked)))
+    if isinstance(felt := race.get("confirm"), dict) and isinstance(felt.get("why"), str):
+        rows.append(("in the app", str(felt["why"])))
     if isinstance(demoted := race.get("demoted"), str) and demoted:
         rows.append(("demoted", demoted))
     return rows + _rejections(race)

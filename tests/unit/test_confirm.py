@@ -36,14 +36,21 @@ def test_gain_is_positive_where_the_winners_are_better(
     better: str, winners: float, fallback: float, gain: float
 ) -> None:
     asked = replace(LOWER, better=better)  # type: ignore[arg-type]
-    assert confirm.gain_pct(asked, [winners] * 3, [fallback, fallback, fallback * 9]) == pytest.approx(gain)
+    assert confirm.gains_pct(asked, [winners, 5.0], [fallback, 5.0]) == pytest.approx((gain, 0.0))
 
 
 def test_family_keeps_its_winners_only_above_the_margin() -> None:
     measured = {"winners": [100.0, 101.0, 99.0], "f": [103.0, 103.0, 140.0], "g": [101.0, 101.5, 90.0]}
     kept, lost = confirm.verdicts(LOWER, measured, "")
     assert kept.family == "f" and kept.kept and kept.why == "confirmed: +2.91 % end to end, 2 % wanted"
-    assert lost.family == "g" and not lost.kept and lost.why.startswith("not confirmed: +0.99 %")
+    assert lost.family == "g" and not lost.kept and lost.why.startswith("not confirmed: +0.49 %")
+
+
+def test_gain_of_a_machine_that_changes_between_rounds_confirms_nothing() -> None:
+    measured = {"winners": [100.0, 140.0, 100.0, 140.0, 100.0], "f": [140.0, 100.0, 140.0, 100.0, 140.0]}
+    (lost,) = confirm.verdicts(LOWER, measured, "")
+    assert not lost.kept
+    assert lost.why == "not confirmed: +28.57 % end to end, 2 % wanted; 2 of 5 rounds lost"
 
 
 def test_crash_with_the_winners_leaves_every_family_at_the_fallback() -> None:

@@ -262,6 +262,18 @@ def test_why_of_a_demoted_row_says_that_it_was_faster_in_the_race() -> None:
     assert "gate:       rejected in the last mint\n" in text + "\n"
 
 
+def test_why_of_a_row_that_lost_in_the_app_says_so() -> None:
+    race: dict[str, Json] = {
+        "demoted": "r4",
+        "held_by": "confirm",
+        "rows": {"r2": {"med_us": 3.0}, "r4": {"med_us": 2.0}},
+        "confirm": {"kept": False, "gain_pct": 0.4, "why": "not confirmed: +0.40 % end to end, 2 % wanted"},
+    }
+    text = report.why_text(Why(replace(STAMPS.seats[0], suffix="r2"), "r2", race, {}, {}))
+    assert "runner-up:  r4, 33.33 % faster in the race, not in the app\n" in text
+    assert "in the app: not confirmed: +0.40 % end to end, 2 % wanted\n" in text
+
+
 def test_status_text_of_a_covered_scope_says_why_its_sidecar_does_not_count() -> None:
     damaged = Verdict("unreadable", "demo.tune.json: the digest differs")
     text = report.status_text(STAMPS, (state(damaged, COVERED),))
