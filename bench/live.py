@@ -151,7 +151,7 @@ def keep(folder: Path, kept: Path | None, index: int) -> None:
         shutil.copy(path, kept / f"{index:02}.tune.json")
 
 
-def re_mints(idle: int, disturbed: int, only: str, doses: float) -> dict[str, Any]:
+def re_mints(idle: int, disturbed: int, only: str, doses: float, kept: Path | None) -> dict[str, Any]:
     """Idle re-mints, then disturbed ones, of one tree; regret is against one long race before both."""
     with tempfile.TemporaryDirectory(prefix="tunebuild-live-") as name:
         folder = Path(name)
@@ -160,16 +160,22 @@ def re_mints(idle: int, disturbed: int, only: str, doses: float) -> dict[str, An
         (path,) = folder.glob("*.tune.json")
         path.unlink()
         mint(folder, only, OVERRIDE)  # compiles, and names the first incumbents
-        found = {"idle": series(folder, idle, only, gains, {})}
+        found = {"idle": series(folder, idle, only, gains, {}, kept and kept / "idle")}
         if disturbed:
             with disturbance():
-                found["disturbed"] = series(folder, disturbed, only, gains, OVERRIDE)
+                kept = kept and kept / "disturbed"
+                found["disturbed"] = series(folder, disturbed, only, gains, OVERRIDE, kept)
                 found["disturbed"]["without_override"] = refusal(folder)
         return found
 
 
 def series(
-    folder: Path, count: int, only: str, gains: Mapping[str, Mapping[str, float]], extra: Mapping[str, str]
+    folder: Path,
+    count: int,
+    only: str,
+    gains: Mapping[str, Mapping[str, float]],
+    extra: Mapping[str, str],
+    kept: Path | None,
 ) -> dict[str, Any]:
     """Re-mints one after the other, each with the last one's winners as incumbents."""
     before = record(folder)["kernels"]
@@ -180,9 +186,10 @@ def series(
             refused += 1
             continue
         walls.append(round(wall, 1))
+        keep(folder, kept, index)
         found = record(folder)
         flips += [
-            {"mint": index, "seat": key, "from": before.get(key), "to": winner}
+            {"mint": index, **flip(found["race"].get(key, {}), key, before.get(key, ""), winner, gains)}
             for key, winner in found["kernels"].items()
             if before.get(key) != winner
         ]
@@ -240,10 +247,8 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     found: dict[str, Any] = {}
-    if options.mints:
-        found["re_mints"] = re_mints(
-            options.mints, options.only, options.disturbed, options.long, options.keep
-        )
+    if options.mints or options.disturbed:
+        found = re_mints(options.mints, options.disturbed, options.only, options.long, options.keep)
     if options.identical:
         found["identical"] = identical(options.identical)
     if options.json:
