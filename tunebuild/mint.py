@@ -456,15 +456,32 @@ class _Session:
         return settled, validations
 
     def close(self, raced: list[Raced]) -> list[Raced]:
-        """The closing floor may demote; seats of one family that then disagree on a layout fall together."""
+        """The closing floor may demote; seats of one family that then disagree on a layout fall together, and a
+        companion whose layout they left goes with them."""
         floor = noise.floor_pct(self.readings, self._measure)
         outcomes = race.closed([one.outcome for one in raced], self._measure, floor)
         closed = [replace(one, outcome=outcome) for one, outcome in zip(raced, outcomes, strict=True)]
+        settled: list[Raced] = []
         for name in dict.fromkeys(one.family for one in closed):
-            group = [one for one in closed if one.family == name and one.outcome.heat.apart]
-            agreed = iter(seats.agree([one.outcome for one in group]))
-            closed = [replace(one, outcome=next(agreed)) if one in group else one for one in closed]
-        return closed
+            settled += self._agreed(name, [one for one in closed if one.family == name])
+        return settled
+
+    def _agreed(self, name: str, group: list[Raced]) -> list[Raced]:
+        """One family's seats, then its companions, all in one layout."""
+        family = next(one.family for one in self._generated.plan.families if one.family.name == name)
+        keys = {seat.key for seat in family.seats}
+        raced_seats = [one for one in group if one.key in keys]
+        outcomes = [one.outcome for one in raced_seats]
+        if all(outcome.heat.apart for outcome in outcomes):
+            outcomes = list(seats.agree(outcomes))
+        serving = outcomes[0].winner_suffix or REFERENCE
+        layout = resolve.layout_of(family, serving)
+        agreed = [replace(one, outcome=outcome) for one, outcome in zip(raced_seats, outcomes, strict=True)]
+        for one in group:
+            if one.key not in keys:
+                lost = resolve.layout_of(family, one.outcome.winner_suffix or REFERENCE) != layout
+                agreed.append(replace(one, outcome=seats.follow(one.outcome, serving)) if lost else one)
+        return agreed
 
 
 def without(heat: Heat, row: int) -> Heat:

@@ -134,3 +134,20 @@ def agree(outcomes: Sequence[Outcome]) -> tuple[Outcome, ...]:
         )
         for outcome in outcomes
     )
+
+
+def follow(companion: Outcome, serving: str) -> Outcome:
+    """A companion whose family went back to another layout: its own winner is lost, and it serves the family's
+    row, which was not in its race."""
+    heat = companion.heat
+    moved = replace(
+        heat, rows=(*heat.rows, serving), layouts=(*heat.layouts, max(heat.layouts, default=0) + 1)
+    )
+    return replace(
+        companion,
+        heat=moved,
+        winner=len(heat.rows),
+        held_by="demoted",
+        margin_pct=0.0,
+        demoted=companion.winner_suffix,
+    )

@@ -87,6 +87,15 @@ def test_demotion_of_one_seat_takes_the_others_home() -> None:
     assert after[1].demoted == "r3" and after[1].margin_pct == 0.0
 
 
+def test_companion_whose_layout_the_family_left_serves_the_family_row_and_names_what_it_lost() -> None:
+    raced_in_old_layout = raced(Stage((0.0, 9.0)), heat(2))
+    after = seats.follow(raced_in_old_layout, "mr4")
+    assert (after.winner_suffix, after.demoted, after.held_by) == ("mr4", "r1", "demoted")
+    table = racetable.table(after, None, 7)
+    assert (table["winner"], table["demoted"], table["margin_pct"]) == ("mr4", "r1", 0.0)
+    assert table["fallback"] == "r0" and "mr4" not in table["rows"]
+
+
 def test_table_tells_why_in_json() -> None:
     stage = Stage((0.0, 9.0, 6.0, -20.0), sigma=0.004, dies={2: 3})
     outcome = raced(stage, heat(4, incumbent=3))

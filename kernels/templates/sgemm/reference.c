@@ -1,7 +1,7 @@
 #include <stddef.h>
 
 /* c[m][n] = a[m][k] b[k][n], all as they lie in memory. `work` is room for 1024 * (n + 64) elements, where rows may
- * pack b. */
+ * pack b and a. */
 void sgemm(const float *restrict a, const float *restrict b, float *restrict c, float *restrict work, size_t m, size_t n,
            size_t k)
 {

@@ -12,5 +12,7 @@ float dot_q4_0__isa_base_u1(const uint8_t *restrict x, const uint8_t *restrict y
     for (; blocks - i >= 1 * DOT_STEP; i += 1 * DOT_STEP) {
         sum0 = dot_step(sum0, a + i, b + i);
     }
+    if (i < blocks)
+        sum0 = dot_rest(sum0, a + i, b + i, blocks - i);
     return dot_sum(sum0);
 }

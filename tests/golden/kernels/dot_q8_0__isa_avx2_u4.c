@@ -26,6 +26,8 @@ float dot_q8_0__isa_avx2_u4(const uint8_t *restrict x, const uint8_t *restrict y
         sum0 = dot_step(sum0, a + i, b + i);
         i += 1 * DOT_STEP;
     }
+    if (i < blocks)
+        sum0 = dot_rest(sum0, a + i, b + i, blocks - i);
     sum0 = dot_add(sum0, sum2);
     sum1 = dot_add(sum1, sum3);
     sum0 = dot_add(sum0, sum1);

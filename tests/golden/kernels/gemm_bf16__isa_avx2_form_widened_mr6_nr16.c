@@ -1,0 +1,193 @@
+#include <stdbool.h>
+#include "tb/vec_avx2.h"
+#include "tb/half.h"
+
+#define DOT_FORM DOT_BF16
+#include "tb/dot_half.h"
+
+/* 6 x 16 sums over k; `cols` of them are stored, on top of what c holds if `more`. */
+static void tile6(const float *a, size_t lda, const float *b, size_t ldb, float *c, size_t ldc, size_t k, size_t cols, bool more)
+{
+    vf32 c0_0 = vf32_zero(), c0_1 = vf32_zero();
+    vf32 c1_0 = vf32_zero(), c1_1 = vf32_zero();
+    vf32 c2_0 = vf32_zero(), c2_1 = vf32_zero();
+    vf32 c3_0 = vf32_zero(), c3_1 = vf32_zero();
+    vf32 c4_0 = vf32_zero(), c4_1 = vf32_zero();
+    vf32 c5_0 = vf32_zero(), c5_1 = vf32_zero();
+    tb_prefetch(c + 0 * ldc);
+    tb_prefetch(c + 1 * ldc);
+    tb_prefetch(c + 2 * ldc);
+    tb_prefetch(c + 3 * ldc);
+    tb_prefetch(c + 4 * ldc);
+    tb_prefetch(c + 5 * ldc);
+
+    size_t p = 0;
+    for (; p < k; p++, a++, b += ldb) {
+        const vf32 b0_0 = vf32_load(b + 0);
+        const vf32 b0_1 = vf32_load(b + 8);
+        const vf32 a0_0 = vf32_set(a[0 * lda + 0]);
+        c0_0 = vf32_fma(a0_0, b0_0, c0_0);
+        c0_1 = vf32_fma(a0_0, b0_1, c0_1);
+        const vf32 a0_1 = vf32_set(a[1 * lda + 0]);
+        c1_0 = vf32_fma(a0_1, b0_0, c1_0);
+        c1_1 = vf32_fma(a0_1, b0_1, c1_1);
+        const vf32 a0_2 = vf32_set(a[2 * lda + 0]);
+        c2_0 = vf32_fma(a0_2, b0_0, c2_0);
+        c2_1 = vf32_fma(a0_2, b0_1, c2_1);
+        const vf32 a0_3 = vf32_set(a[3 * lda + 0]);
+        c3_0 = vf32_fma(a0_3, b0_0, c3_0);
+        c3_1 = vf32_fma(a0_3, b0_1, c3_1);
+        const vf32 a0_4 = vf32_set(a[4 * lda + 0]);
+        c4_0 = vf32_fma(a0_4, b0_0, c4_0);
+        c4_1 = vf32_fma(a0_4, b0_1, c4_1);
+        const vf32 a0_5 = vf32_set(a[5 * lda + 0]);
+        c5_0 = vf32_fma(a0_5, b0_0, c5_0);
+        c5_1 = vf32_fma(a0_5, b0_1, c5_1);
+    }
+
+    vf32_put_more(c + 0 * ldc + 0, c0_0, cols, 0, more);
+    vf32_put_more(c + 0 * ldc + 8, c0_1, cols, 8, more);
+    vf32_put_more(c + 1 * ldc + 0, c1_0, cols, 0, more);
+    vf32_put_more(c + 1 * ldc + 8, c1_1, cols, 8, more);
+    vf32_put_more(c + 2 * ldc + 0, c2_0, cols, 0, more);
+    vf32_put_more(c + 2 * ldc + 8, c2_1, cols, 8, more);
+    vf32_put_more(c + 3 * ldc + 0, c3_0, cols, 0, more);
+    vf32_put_more(c + 3 * ldc + 8, c3_1, cols, 8, more);
+    vf32_put_more(c + 4 * ldc + 0, c4_0, cols, 0, more);
+    vf32_put_more(c + 4 * ldc + 8, c4_1, cols, 8, more);
+    vf32_put_more(c + 5 * ldc + 0, c5_0, cols, 0, more);
+    vf32_put_more(c + 5 * ldc + 8, c5_1, cols, 8, more);
+}
+
+/* 4 x 16 sums over k; `cols` of them are stored, on top of what c holds if `more`. */
+static void tile4(const float *a, size_t lda, const float *b, size_t ldb, float *c, size_t ldc, size_t k, size_t cols, bool more)
+{
+    vf32 c0_0 = vf32_zero(), c0_1 = vf32_zero();
+    vf32 c1_0 = vf32_zero(), c1_1 = vf32_zero();
+    vf32 c2_0 = vf32_zero(), c2_1 = vf32_zero();
+    vf32 c3_0 = vf32_zero(), c3_1 = vf32_zero();
+    tb_prefetch(c + 0 * ldc);
+    tb_prefetch(c + 1 * ldc);
+    tb_prefetch(c + 2 * ldc);
+    tb_prefetch(c + 3 * ldc);
+
+    size_t p = 0;
+    for (; p < k; p++, a++, b += ldb) {
+        const vf32 b0_0 = vf32_load(b + 0);
+        const vf32 b0_1 = vf32_load(b + 8);
+        const vf32 a0_0 = vf32_set(a[0 * lda + 0]);
+        c0_0 = vf32_fma(a0_0, b0_0, c0_0);
+        c0_1 = vf32_fma(a0_0, b0_1, c0_1);
+        const vf32 a0_1 = vf32_set(a[1 * lda + 0]);
+        c1_0 = vf32_fma(a0_1, b0_0, c1_0);
+        c1_1 = vf32_fma(a0_1, b0_1, c1_1);
+        const vf32 a0_2 = vf32_set(a[2 * lda + 0]);
+        c2_0 = vf32_fma(a0_2, b0_0, c2_0);
+        c2_1 = vf32_fma(a0_2, b0_1, c2_1);
+        const vf32 a0_3 = vf32_set(a[3 * lda + 0]);
+        c3_0 = vf32_fma(a0_3, b0_0, c3_0);
+        c3_1 = vf32_fma(a0_3, b0_1, c3_1);
+    }
+
+    vf32_put_more(c + 0 * ldc + 0, c0_0, cols, 0, more);
+    vf32_put_more(c + 0 * ldc + 8, c0_1, cols, 8, more);
+    vf32_put_more(c + 1 * ldc + 0, c1_0, cols, 0, more);
+    vf32_put_more(c + 1 * ldc + 8, c1_1, cols, 8, more);
+    vf32_put_more(c + 2 * ldc + 0, c2_0, cols, 0, more);
+    vf32_put_more(c + 2 * ldc + 8, c2_1, cols, 8, more);
+    vf32_put_more(c + 3 * ldc + 0, c3_0, cols, 0, more);
+    vf32_put_more(c + 3 * ldc + 8, c3_1, cols, 8, more);
+}
+
+/* 2 x 16 sums over k; `cols` of them are stored, on top of what c holds if `more`. */
+static void tile2(const float *a, size_t lda, const float *b, size_t ldb, float *c, size_t ldc, size_t k, size_t cols, bool more)
+{
+    vf32 c0_0 = vf32_zero(), c0_1 = vf32_zero();
+    vf32 c1_0 = vf32_zero(), c1_1 = vf32_zero();
+    tb_prefetch(c + 0 * ldc);
+    tb_prefetch(c + 1 * ldc);
+
+    size_t p = 0;
+    for (; p < k; p++, a++, b += ldb) {
+        const vf32 b0_0 = vf32_load(b + 0);
+        const vf32 b0_1 = vf32_load(b + 8);
+        const vf32 a0_0 = vf32_set(a[0 * lda + 0]);
+        c0_0 = vf32_fma(a0_0, b0_0, c0_0);
+        c0_1 = vf32_fma(a0_0, b0_1, c0_1);
+        const vf32 a0_1 = vf32_set(a[1 * lda + 0]);
+        c1_0 = vf32_fma(a0_1, b0_0, c1_0);
+        c1_1 = vf32_fma(a0_1, b0_1, c1_1);
+    }
+
+    vf32_put_more(c + 0 * ldc + 0, c0_0, cols, 0, more);
+    vf32_put_more(c + 0 * ldc + 8, c0_1, cols, 8, more);
+    vf32_put_more(c + 1 * ldc + 0, c1_0, cols, 0, more);
+    vf32_put_more(c + 1 * ldc + 8, c1_1, cols, 8, more);
+}
+
+/* 1 x 16 sums over k; `cols` of them are stored, on top of what c holds if `more`. */
+static void tile1(const float *a, size_t lda, const float *b, size_t ldb, float *c, size_t ldc, size_t k, size_t cols, bool more)
+{
+    vf32 c0_0 = vf32_zero(), c0_1 = vf32_zero();
+    tb_prefetch(c + 0 * ldc);
+
+    size_t p = 0;
+    for (; p < k; p++, a++, b += ldb) {
+        const vf32 b0_0 = vf32_load(b + 0);
+        const vf32 b0_1 = vf32_load(b + 8);
+        const vf32 a0_0 = vf32_set(a[0 * lda + 0]);
+        c0_0 = vf32_fma(a0_0, b0_0, c0_0);
+        c0_1 = vf32_fma(a0_0, b0_1, c0_1);
+    }
+
+    vf32_put_more(c + 0 * ldc + 0, c0_0, cols, 0, more);
+    vf32_put_more(c + 0 * ldc + 8, c0_1, cols, 8, more);
+}
+
+TB_INLINE void widen(const uint16_t *from, float *to, size_t count)
+{
+    size_t i = 0;
+    for (; count - i >= VF32_LANES; i += VF32_LANES)
+        vf32_store(to + i, tb_widened(from + i));
+    for (; i < count; i++)
+        to[i] = tb_f32_from_bf16(from[i]);
+}
+
+/* k rows of a panel of b; missing columns are zero. */
+static void widen_panel(const uint16_t *b, size_t n, float *to, size_t cols, size_t k)
+{
+    for (size_t p = 0; cols >= 16 && p < k; p++)
+        widen(b + p * n, to + 16 * p, 16);
+    for (size_t p = 0; cols < 16 && p < k; p++) {
+        memset(to + 16 * p, 0, 16 * sizeof *to);
+        widen(b + p * n, to + 16 * p, cols);
+    }
+}
+
+void gemm_bf16__isa_avx2_form_widened_mr6_nr16(const uint16_t *restrict a, const uint16_t *restrict b, float *restrict c, uint16_t *restrict work, size_t m, size_t n, size_t k)
+{
+    float *panel = (float *)(void *)(work + (0 - (uintptr_t)work) % 64 / sizeof *work); /* from a cache line on */
+    size_t k0 = 0;
+    do { /* once also for k = 0, which stores zeros */
+        const size_t depth = k - k0 < 256 ? k - k0 : 256;
+        float *close = panel + 16 * depth;
+        for (size_t i0 = 0; i0 < m; i0 += 240) {
+            const size_t rows = m - i0 < 240 ? m - i0 : 240;
+            for (size_t i = 0; i < rows; i++)
+                widen(a + (i0 + i) * k + k0, close + i * depth, depth);
+            for (size_t j = 0; j < n; j += 16) {
+                size_t i = 0;
+                widen_panel(b + k0 * n + j, n, panel, n - j, depth);
+                for (; rows - i >= 6; i += 6)
+                    tile6(close + i * depth, depth, panel, 16, c + (i0 + i) * n + j, n, depth, n - j, k0 > 0);
+                for (; rows - i >= 4; i += 4)
+                    tile4(close + i * depth, depth, panel, 16, c + (i0 + i) * n + j, n, depth, n - j, k0 > 0);
+                for (; rows - i >= 2; i += 2)
+                    tile2(close + i * depth, depth, panel, 16, c + (i0 + i) * n + j, n, depth, n - j, k0 > 0);
+                for (; rows - i >= 1; i += 1)
+                    tile1(close + i * depth, depth, panel, 16, c + (i0 + i) * n + j, n, depth, n - j, k0 > 0);
+            }
+        }
+        k0 += 256;
+    } while (k0 < k);
+}

@@ -1,0 +1,263 @@
+#include <stdbool.h>
+#include "tb/vec_base.h"
+
+/* 4 x 8 sums over k; `cols` of them are stored, on top of what c holds if `more`. */
+static void tile4(const float *a, size_t lda, const float *b, size_t ldb, float *c, size_t ldc, size_t k, size_t cols, bool more)
+{
+    vf32 c0_0 = vf32_zero(), c0_1 = vf32_zero();
+    vf32 c1_0 = vf32_zero(), c1_1 = vf32_zero();
+    vf32 c2_0 = vf32_zero(), c2_1 = vf32_zero();
+    vf32 c3_0 = vf32_zero(), c3_1 = vf32_zero();
+    tb_prefetch(c + 0 * ldc);
+    tb_prefetch(c + 1 * ldc);
+    tb_prefetch(c + 2 * ldc);
+    tb_prefetch(c + 3 * ldc);
+
+    size_t p = 0;
+    for (; k - p >= 4; p += 4, a += 4, b += 4 * ldb) {
+        tb_prefetch(b + 0 * ldb + 8);
+        const vf32 b0_0 = vf32_load(b + 0);
+        const vf32 b0_1 = vf32_load(b + 4);
+        const vf32 a0_0 = vf32_set(a[0 * lda + 0]);
+        c0_0 = vf32_fma(a0_0, b0_0, c0_0);
+        c0_1 = vf32_fma(a0_0, b0_1, c0_1);
+        const vf32 a0_1 = vf32_set(a[1 * lda + 0]);
+        c1_0 = vf32_fma(a0_1, b0_0, c1_0);
+        c1_1 = vf32_fma(a0_1, b0_1, c1_1);
+        const vf32 a0_2 = vf32_set(a[2 * lda + 0]);
+        c2_0 = vf32_fma(a0_2, b0_0, c2_0);
+        c2_1 = vf32_fma(a0_2, b0_1, c2_1);
+        const vf32 a0_3 = vf32_set(a[3 * lda + 0]);
+        c3_0 = vf32_fma(a0_3, b0_0, c3_0);
+        c3_1 = vf32_fma(a0_3, b0_1, c3_1);
+        tb_prefetch(b + 1 * ldb + 8);
+        const vf32 b1_0 = vf32_load(b + 1 * ldb + 0);
+        const vf32 b1_1 = vf32_load(b + 1 * ldb + 4);
+        const vf32 a1_0 = vf32_set(a[0 * lda + 1]);
+        c0_0 = vf32_fma(a1_0, b1_0, c0_0);
+        c0_1 = vf32_fma(a1_0, b1_1, c0_1);
+        const vf32 a1_1 = vf32_set(a[1 * lda + 1]);
+        c1_0 = vf32_fma(a1_1, b1_0, c1_0);
+        c1_1 = vf32_fma(a1_1, b1_1, c1_1);
+        const vf32 a1_2 = vf32_set(a[2 * lda + 1]);
+        c2_0 = vf32_fma(a1_2, b1_0, c2_0);
+        c2_1 = vf32_fma(a1_2, b1_1, c2_1);
+        const vf32 a1_3 = vf32_set(a[3 * lda + 1]);
+        c3_0 = vf32_fma(a1_3, b1_0, c3_0);
+        c3_1 = vf32_fma(a1_3, b1_1, c3_1);
+        tb_prefetch(b + 2 * ldb + 8);
+        const vf32 b2_0 = vf32_load(b + 2 * ldb + 0);
+        const vf32 b2_1 = vf32_load(b + 2 * ldb + 4);
+        const vf32 a2_0 = vf32_set(a[0 * lda + 2]);
+        c0_0 = vf32_fma(a2_0, b2_0, c0_0);
+        c0_1 = vf32_fma(a2_0, b2_1, c0_1);
+        const vf32 a2_1 = vf32_set(a[1 * lda + 2]);
+        c1_0 = vf32_fma(a2_1, b2_0, c1_0);
+        c1_1 = vf32_fma(a2_1, b2_1, c1_1);
+        const vf32 a2_2 = vf32_set(a[2 * lda + 2]);
+        c2_0 = vf32_fma(a2_2, b2_0, c2_0);
+        c2_1 = vf32_fma(a2_2, b2_1, c2_1);
+        const vf32 a2_3 = vf32_set(a[3 * lda + 2]);
+        c3_0 = vf32_fma(a2_3, b2_0, c3_0);
+        c3_1 = vf32_fma(a2_3, b2_1, c3_1);
+        tb_prefetch(b + 3 * ldb + 8);
+        const vf32 b3_0 = vf32_load(b + 3 * ldb + 0);
+        const vf32 b3_1 = vf32_load(b + 3 * ldb + 4);
+        const vf32 a3_0 = vf32_set(a[0 * lda + 3]);
+        c0_0 = vf32_fma(a3_0, b3_0, c0_0);
+        c0_1 = vf32_fma(a3_0, b3_1, c0_1);
+        const vf32 a3_1 = vf32_set(a[1 * lda + 3]);
+        c1_0 = vf32_fma(a3_1, b3_0, c1_0);
+        c1_1 = vf32_fma(a3_1, b3_1, c1_1);
+        const vf32 a3_2 = vf32_set(a[2 * lda + 3]);
+        c2_0 = vf32_fma(a3_2, b3_0, c2_0);
+        c2_1 = vf32_fma(a3_2, b3_1, c2_1);
+        const vf32 a3_3 = vf32_set(a[3 * lda + 3]);
+        c3_0 = vf32_fma(a3_3, b3_0, c3_0);
+        c3_1 = vf32_fma(a3_3, b3_1, c3_1);
+    }
+    for (; p < k; p++, a++, b += ldb) {
+        tb_prefetch(b + 8);
+        const vf32 b0_0 = vf32_load(b + 0);
+        const vf32 b0_1 = vf32_load(b + 4);
+        const vf32 a0_0 = vf32_set(a[0 * lda + 0]);
+        c0_0 = vf32_fma(a0_0, b0_0, c0_0);
+        c0_1 = vf32_fma(a0_0, b0_1, c0_1);
+        const vf32 a0_1 = vf32_set(a[1 * lda + 0]);
+        c1_0 = vf32_fma(a0_1, b0_0, c1_0);
+        c1_1 = vf32_fma(a0_1, b0_1, c1_1);
+        const vf32 a0_2 = vf32_set(a[2 * lda + 0]);
+        c2_0 = vf32_fma(a0_2, b0_0, c2_0);
+        c2_1 = vf32_fma(a0_2, b0_1, c2_1);
+        const vf32 a0_3 = vf32_set(a[3 * lda + 0]);
+        c3_0 = vf32_fma(a0_3, b0_0, c3_0);
+        c3_1 = vf32_fma(a0_3, b0_1, c3_1);
+    }
+
+    vf32_put_more(c + 0 * ldc + 0, c0_0, cols, 0, more);
+    vf32_put_more(c + 0 * ldc + 4, c0_1, cols, 4, more);
+    vf32_put_more(c + 1 * ldc + 0, c1_0, cols, 0, more);
+    vf32_put_more(c + 1 * ldc + 4, c1_1, cols, 4, more);
+    vf32_put_more(c + 2 * ldc + 0, c2_0, cols, 0, more);
+    vf32_put_more(c + 2 * ldc + 4, c2_1, cols, 4, more);
+    vf32_put_more(c + 3 * ldc + 0, c3_0, cols, 0, more);
+    vf32_put_more(c + 3 * ldc + 4, c3_1, cols, 4, more);
+}
+
+/* 2 x 8 sums over k; `cols` of them are stored, on top of what c holds if `more`. */
+static void tile2(const float *a, size_t lda, const float *b, size_t ldb, float *c, size_t ldc, size_t k, size_t cols, bool more)
+{
+    vf32 c0_0 = vf32_zero(), c0_1 = vf32_zero();
+    vf32 c1_0 = vf32_zero(), c1_1 = vf32_zero();
+    tb_prefetch(c + 0 * ldc);
+    tb_prefetch(c + 1 * ldc);
+
+    size_t p = 0;
+    for (; k - p >= 4; p += 4, a += 4, b += 4 * ldb) {
+        tb_prefetch(b + 0 * ldb + 8);
+        const vf32 b0_0 = vf32_load(b + 0);
+        const vf32 b0_1 = vf32_load(b + 4);
+        const vf32 a0_0 = vf32_set(a[0 * lda + 0]);
+        c0_0 = vf32_fma(a0_0, b0_0, c0_0);
+        c0_1 = vf32_fma(a0_0, b0_1, c0_1);
+        const vf32 a0_1 = vf32_set(a[1 * lda + 0]);
+        c1_0 = vf32_fma(a0_1, b0_0, c1_0);
+        c1_1 = vf32_fma(a0_1, b0_1, c1_1);
+        tb_prefetch(b + 1 * ldb + 8);
+        const vf32 b1_0 = vf32_load(b + 1 * ldb + 0);
+        const vf32 b1_1 = vf32_load(b + 1 * ldb + 4);
+        const vf32 a1_0 = vf32_set(a[0 * lda + 1]);
+        c0_0 = vf32_fma(a1_0, b1_0, c0_0);
+        c0_1 = vf32_fma(a1_0, b1_1, c0_1);
+        const vf32 a1_1 = vf32_set(a[1 * lda + 1]);
+        c1_0 = vf32_fma(a1_1, b1_0, c1_0);
+        c1_1 = vf32_fma(a1_1, b1_1, c1_1);
+        tb_prefetch(b + 2 * ldb + 8);
+        const vf32 b2_0 = vf32_load(b + 2 * ldb + 0);
+        const vf32 b2_1 = vf32_load(b + 2 * ldb + 4);
+        const vf32 a2_0 = vf32_set(a[0 * lda + 2]);
+        c0_0 = vf32_fma(a2_0, b2_0, c0_0);
+        c0_1 = vf32_fma(a2_0, b2_1, c0_1);
+        const vf32 a2_1 = vf32_set(a[1 * lda + 2]);
+        c1_0 = vf32_fma(a2_1, b2_0, c1_0);
+        c1_1 = vf32_fma(a2_1, b2_1, c1_1);
+        tb_prefetch(b + 3 * ldb + 8);
+        const vf32 b3_0 = vf32_load(b + 3 * ldb + 0);
+        const vf32 b3_1 = vf32_load(b + 3 * ldb + 4);
+        const vf32 a3_0 = vf32_set(a[0 * lda + 3]);
+        c0_0 = vf32_fma(a3_0, b3_0, c0_0);
+        c0_1 = vf32_fma(a3_0, b3_1, c0_1);
+        const vf32 a3_1 = vf32_set(a[1 * lda + 3]);
+        c1_0 = vf32_fma(a3_1, b3_0, c1_0);
+        c1_1 = vf32_fma(a3_1, b3_1, c1_1);
+    }
+    for (; p < k; p++, a++, b += ldb) {
+        tb_prefetch(b + 8);
+        const vf32 b0_0 = vf32_load(b + 0);
+        const vf32 b0_1 = vf32_load(b + 4);
+        const vf32 a0_0 = vf32_set(a[0 * lda + 0]);
+        c0_0 = vf32_fma(a0_0, b0_0, c0_0);
+        c0_1 = vf32_fma(a0_0, b0_1, c0_1);
+        const vf32 a0_1 = vf32_set(a[1 * lda + 0]);
+        c1_0 = vf32_fma(a0_1, b0_0, c1_0);
+        c1_1 = vf32_fma(a0_1, b0_1, c1_1);
+    }
+
+    vf32_put_more(c + 0 * ldc + 0, c0_0, cols, 0, more);
+    vf32_put_more(c + 0 * ldc + 4, c0_1, cols, 4, more);
+    vf32_put_more(c + 1 * ldc + 0, c1_0, cols, 0, more);
+    vf32_put_more(c + 1 * ldc + 4, c1_1, cols, 4, more);
+}
+
+/* 1 x 8 sums over k; `cols` of them are stored, on top of what c holds if `more`. */
+static void tile1(const float *a, size_t lda, const float *b, size_t ldb, float *c, size_t ldc, size_t k, size_t cols, bool more)
+{
+    vf32 c0_0 = vf32_zero(), c0_1 = vf32_zero();
+    tb_prefetch(c + 0 * ldc);
+
+    size_t p = 0;
+    for (; k - p >= 4; p += 4, a += 4, b += 4 * ldb) {
+        tb_prefetch(b + 0 * ldb + 8);
+        const vf32 b0_0 = vf32_load(b + 0);
+        const vf32 b0_1 = vf32_load(b + 4);
+        const vf32 a0_0 = vf32_set(a[0 * lda + 0]);
+        c0_0 = vf32_fma(a0_0, b0_0, c0_0);
+        c0_1 = vf32_fma(a0_0, b0_1, c0_1);
+        tb_prefetch(b + 1 * ldb + 8);
+        const vf32 b1_0 = vf32_load(b + 1 * ldb + 0);
+        const vf32 b1_1 = vf32_load(b + 1 * ldb + 4);
+        const vf32 a1_0 = vf32_set(a[0 * lda + 1]);
+        c0_0 = vf32_fma(a1_0, b1_0, c0_0);
+        c0_1 = vf32_fma(a1_0, b1_1, c0_1);
+        tb_prefetch(b + 2 * ldb + 8);
+        const vf32 b2_0 = vf32_load(b + 2 * ldb + 0);
+        const vf32 b2_1 = vf32_load(b + 2 * ldb + 4);
+        const vf32 a2_0 = vf32_set(a[0 * lda + 2]);
+        c0_0 = vf32_fma(a2_0, b2_0, c0_0);
+        c0_1 = vf32_fma(a2_0, b2_1, c0_1);
+        tb_prefetch(b + 3 * ldb + 8);
+        const vf32 b3_0 = vf32_load(b + 3 * ldb + 0);
+        const vf32 b3_1 = vf32_load(b + 3 * ldb + 4);
+        const vf32 a3_0 = vf32_set(a[0 * lda + 3]);
+        c0_0 = vf32_fma(a3_0, b3_0, c0_0);
+        c0_1 = vf32_fma(a3_0, b3_1, c0_1);
+    }
+    for (; p < k; p++, a++, b += ldb) {
+        tb_prefetch(b + 8);
+        const vf32 b0_0 = vf32_load(b + 0);
+        const vf32 b0_1 = vf32_load(b + 4);
+        const vf32 a0_0 = vf32_set(a[0 * lda + 0]);
+        c0_0 = vf32_fma(a0_0, b0_0, c0_0);
+        c0_1 = vf32_fma(a0_0, b0_1, c0_1);
+    }
+
+    vf32_put_more(c + 0 * ldc + 0, c0_0, cols, 0, more);
+    vf32_put_more(c + 0 * ldc + 4, c0_1, cols, 4, more);
+}
+
+/* k rows and `cols` columns of b as panels of 8 columns, each without gaps; missing columns are zero. Row after row,
+   since its rows may lie a page apart. */
+static void pack_panels(const float *b, size_t n, float *to, size_t cols, size_t k)
+{
+    for (size_t p = 0; p < k; p++, b += n, to += 8)
+        for (size_t j = 0; j < cols; j += 8) {
+            float *panel_row = to + j * k;
+            if (cols - j >= 8) {
+                vf32_store(panel_row + 0, vf32_load(b + j + 0));
+                vf32_store(panel_row + 4, vf32_load(b + j + 4));
+            } else {
+                for (size_t i = 0; i < 8; i++)
+                    panel_row[i] = i < cols - j ? b[j + i] : 0.0f;
+            }
+        }
+}
+
+void sgemm__isa_base_mr4_nr8_kc256_packb_none_nopacka(const float *restrict a, const float *restrict b, float *restrict c, float *restrict work, size_t m, size_t n, size_t k)
+{
+    float *panels = work + (0 - (uintptr_t)work / sizeof *work) % 16; /* from a cache line on */
+    size_t k0 = 0;
+    do { /* once also for k = 0, which stores zeros */
+        const size_t depth = k - k0 < 256 ? k - k0 : 256;
+        const float *b_rows = b + k0 * n;
+        const size_t whole = n / 8 * 8; /* columns in whole panels; the rest are packed always */
+        pack_panels(b_rows + whole, n, panels, n - whole, depth);
+
+        for (size_t i0 = 0; i0 < m; i0 += 96) {
+            const size_t rows = m - i0 < 96 ? m - i0 : 96;
+            const float *close = a + i0 * k + k0;
+            const size_t lda = k;
+            for (size_t j = 0; j < n; j += 8) {
+                const float *panel = j < whole ? b_rows + j : panels;
+                const size_t ldb = j < whole ? n : 8;
+                size_t i = 0;
+                for (; rows - i >= 4; i += 4)
+                    tile4(close + i * lda, lda, panel, ldb, c + (i0 + i) * n + j, n, depth, n - j, k0 > 0);
+                for (; rows - i >= 2; i += 2)
+                    tile2(close + i * lda, lda, panel, ldb, c + (i0 + i) * n + j, n, depth, n - j, k0 > 0);
+                for (; rows - i >= 1; i += 1)
+                    tile1(close + i * lda, lda, panel, ldb, c + (i0 + i) * n + j, n, depth, n - j, k0 > 0);
+            }
+        }
+        k0 += 256;
+    } while (k0 < k);
+}
