@@ -4,6 +4,8 @@
     python bench/live.py --mints 10 --disturbed 10        and with a process burning 30 ms of every 230 ms on the core
     python bench/live.py --identical 50                   ten rows of equal speed: none may be crowned
     python bench/live.py --only dot_f32,axpy --mints 3    some seats alone
+    python bench/live.py --beside 10                      twelve rows of a dot product, ours and the baseline in turn,
+                                                          idle and with that process on the core
 
 Nothing else may run meanwhile, except what `--disturbed` starts. `--json` prints one document. Regret is against
 one long race of the same rows (`--long` doses a row), in percent of the chosen row's time.
@@ -27,8 +29,9 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
+sys.path.insert(0, str(Path(__file__).parent))
 
-from tunerlab import dots
+from tunerlab import beside, dots
 from tunerlab.package import snapshot
 
 from tunebuild import host
@@ -234,6 +237,16 @@ def identical(count: int) -> dict[str, Any]:
         }
 
 
+def beside_baseline(count: int) -> dict[str, Any]:
+    """The two protocols on one live bench, idle and disturbed."""
+    with tempfile.TemporaryDirectory(prefix="tunebuild-beside-") as name, beside.rig(Path(name)) as built:
+        gains = beside.long_gains(built)
+        found = {"idle": beside.compare(built, count, gains)}
+        with disturbance():
+            found["disturbed"] = beside.compare(built, count, gains)
+        return found
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -241,6 +254,7 @@ def main() -> None:
     parser.add_argument("--mints", type=int, default=0)
     parser.add_argument("--disturbed", type=int, default=0)
     parser.add_argument("--identical", type=int, default=0)
+    parser.add_argument("--beside", type=int, default=0, help="mints of each protocol")
     parser.add_argument("--only", default="")
     parser.add_argument("--long", type=float, default=20.0, help="doses a row of the long race")
     parser.add_argument("--keep", type=Path, help="a folder for the sidecar of each mint")
@@ -251,6 +265,8 @@ def main() -> None:
         found = re_mints(options.mints, options.disturbed, options.only, options.long, options.keep)
     if options.identical:
         found["identical"] = identical(options.identical)
+    if options.beside:
+        found["beside"] = beside_baseline(options.beside)
     if options.json:
         print(json.dumps(found))
         return

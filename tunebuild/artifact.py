@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from tunebuild import codegen, codegen_artifact, graph, host, keys, plan, policy, profiles, record, resolve
+from tunebuild import codegen, codegen_artifact, graph, host, plan, policy, profiles, record, resolve
 from tunebuild.codegen_artifact import ArtifactKind
 from tunebuild.errors import UsageError
 from tunebuild.model import App, Box, Manifest, Mode, Stamps
@@ -19,7 +20,7 @@ def sidecar_digest(path: Path) -> str:
     """Digest of a sidecar's bytes, "" where there is none. Taken before the sidecar is read for stamping: one
     that changes in between then differs from what is baked, and the next start stamps anew."""
     try:
-        return keys.digest(path.read_bytes())
+        return hashlib.blake2b(path.read_bytes(), digest_size=32).hexdigest()  # as tb_digest.h does
     except OSError:
         return ""
 

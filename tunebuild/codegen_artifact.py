@@ -22,7 +22,7 @@ from tunebuild.prototype import element
 
 HEADERS = (
     "tb_artifact.h", "tb_features.h", "tb_status.h", "tb_guard.h", "tb_rail.h", "tb_box.h",
-    "tb_sha256.h", "tb_main.h",
+    "tb_digest.h", "tb_main.h",
 )  # fmt: skip
 MAIN_FLAGS = ("-include", "tb_main.h")  # for every source of an executable whose guard is automatic
 _QUALIFIERS = ("restrict", "__restrict", "__restrict__", "volatile")

@@ -97,8 +97,7 @@ def _entry(one: confirm.Confirmed) -> dict[str, Json]:
 def _arms(minted: Minted, differing: tuple[str, ...]) -> tuple[Arm, ...]:
     """All winners, and for each family all winners but its own. A family falls back as a whole: its seats and
     companions share a layout."""
-    root, source = minted.generated.root, minted.generated.records[minted.app.name].source
-    held = dict(source.entries) if source else {}
+    root, held = minted.generated.root, minted.generated.records[minted.app.name].serving
     winners = held | {one.key: one.outcome.winner_suffix or REFERENCE for one in minted.raced}
     arms = [Arm(confirm.WINNERS, root / FOLDER / confirm.WINNERS, winners)]
     for family in differing:

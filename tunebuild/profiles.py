@@ -243,15 +243,12 @@ def adoption(
     """What the profiles of an app's scopes do for one of them.
 
     ``chosen``: every scope's walk, in app order. ``fresh``: the sidecar's fresh entries; a family measured
-    here is left alone. The residue lists families that no profile names, then those whose answer this box
-    cannot use or can beat, in manifest order; a family is raced with all its seats. Residue is not adopted:
-    an interrupted race must leave it missing, not answered by a class default.
+    here is left alone, or raced where its entries cannot serve. The residue lists families that no profile
+    names, then those whose answer this box cannot use or can beat, in manifest order; a family is raced with
+    all its seats. Residue is not adopted: an interrupted race must leave it missing, not answered by a class
+    default.
     """
-    open_families = tuple(
-        family
-        for family in demanded_families(manifest, scope)
-        if not all(fresh.get(seat.key) for seat in family.seats)
-    )
+    held = resolve.Source("manifest", "", fresh)
     profiles = tuple(one.profile for one in chosen if one.profile)
     if scope.defaults is None or not profiles:
         return Adoption("none", scope.name)
@@ -262,13 +259,18 @@ def adoption(
     entries: dict[str, str] = {}
     donors: dict[str, Built] = {}
     used: dict[str, Profile] = {}
-    for family in open_families:
-        profile = next((one for one in profiles if resolve.answers(family, offers[one.path])), profiles[0])
-        absent, reason = _left_over(family, profile, offers[profile.path], here, fresh)
+    for family in demanded_families(manifest, scope):
         keys = tuple(seat.key for seat in family.seats)
+        profile = next((one for one in profiles if resolve.answers(family, offers[one.path])), profiles[0])
+        if measured := resolve.answers(family, held):
+            absent, reason = False, resolve.objection(family, held, here)
+        else:
+            absent, reason = _left_over(family, profile, offers[profile.path], here, fresh)
         if reason:
             (missing if absent else beaten).extend(keys)
             why.extend((key, reason) for key in keys)
+            continue
+        if measured:
             continue
         used[profile.path] = profile
         names = (*keys, *resolve.companion_keys(family))

@@ -28,14 +28,23 @@ class Read:
 
     @property
     def source(self) -> resolve.Source | None:
-        """Its fresh winners for stamping, None when there are none."""
-        entries = verdict.fresh_entries(
-            self.found, box=self.box, built_now=self.built, binary_s=self.binary_s, unfit=self.unfit
-        )
+        """Its fresh winners for stamping, None when there are none. One that cannot serve here is among them: it drops
+        its family to the chain, not to a profile."""
+        entries = self._fresh(verdict.any_row)
         if not entries or not isinstance(self.found, Document):
             return None
         raced = resolve.raced_references(self.found.race)
         return resolve.Source("manifest", str(self.path), entries, raced)
+
+    @property
+    def serving(self) -> dict[str, str]:
+        """Its fresh winners that can serve here."""
+        return self._fresh(self.unfit)
+
+    def _fresh(self, unfit: verdict.Unfit) -> dict[str, str]:
+        return verdict.fresh_entries(
+            self.found, box=self.box, built_now=self.built, binary_s=self.binary_s, unfit=unfit
+        )
 
     def verdict(self, demand: verdict.Demand) -> Verdict:
         return verdict.verdict(

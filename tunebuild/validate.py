@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Generator
+import statistics
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
 
 from tunebuild.heat import Bar, Heat, Outcome, Step
@@ -45,6 +46,7 @@ def validate(outcome: Outcome, measure: Measure, bar: Bar, seed: int) -> Validat
     track = Track(heat, measure, random.Random(seed), live={outcome.winner, outcome.control})
     yield from size_up(track)
     pairs: list[float] = []
+    places: list[int] = []
     lost: list[list[float]] = [[] for _ in heat.workloads]
     winner_logs: list[float] = []
     look = measure.validate_first_pairs
@@ -52,11 +54,13 @@ def validate(outcome: Outcome, measure: Measure, bar: Bar, seed: int) -> Validat
     while len(track.live) == 2 and tries < 2 * measure.validate_max_pairs:
         strict = tries < measure.validate_first_pairs or 2 * len(pairs) >= tries
         tries += 1
+        place = track.next_placement()
         pair = yield from _pair(
-            track, outcome.winner, outcome.control, measure.min_cpu_share if strict else 0.0
+            track, outcome.winner, outcome.control, place, measure.min_cpu_share if strict else 0.0
         )
         if pair is None:
             continue
+        places.append(place)
         winner_logs.append(pair[0][0])
         gains = [control - winner for winner, control in pair]
         for series, gain in zip(lost, gains, strict=True):
@@ -66,7 +70,9 @@ def validate(outcome: Outcome, measure: Measure, bar: Bar, seed: int) -> Validat
             look += measure.validate_step_pairs
             if len(pairs) >= measure.validate_max_pairs or _settled(pairs, measure, to_log(bar.pct)):
                 break
-    return _judge(outcome, track, measure, to_log(bar.pct), pairs, lost, winner_logs)
+    split = len(pairs) >= measure.split_min_pairs and _is_split(pairs, measure)
+    split = split and not _goes_by_place(pairs, places)
+    return _judge(outcome, track, measure, to_log(bar.pct), pairs, lost, winner_logs, split)
 
 
 def _weighed(heat: Heat, gains: list[float]) -> float:
@@ -78,7 +84,7 @@ Pair = list[tuple[float, float]]  # (winner, control) log times, one for each wo
 
 
 def _pair(
-    track: Track, winner: int, control: int, min_cpu_share: float
+    track: Track, winner: int, control: int, placement: int, min_cpu_share: float
 ) -> Generator[MicroRound, Measured | None, Pair | None]:
     """One pair on every workload, or None when a window of it did not count.
 
@@ -86,7 +92,6 @@ def _pair(
     since who is interrupted is a matter of chance that the sign test knows how to bear.
     """
     order = _next_order(track, winner, control)
-    placement = track.next_placement()
     pair: Pair = []
     for workload in range(len(track.heat.workloads)):
         slices = tuple(Slice(row, track.reps[workload, row]) for row in order)
@@ -122,6 +127,17 @@ def _is_split(pairs: list[float], measure: Measure) -> bool:
     return gap > to_log(measure.split_gap_pct) and separation > measure.split_separation
 
 
+def _goes_by_place(pairs: list[float], places: Sequence[int]) -> bool:
+    """Does most of the pairs' variance come with the placement? That is no state: of placements the mean is
+    asked for, and all of them were met equally often."""
+    groups: dict[int, list[float]] = {}
+    for place, pair in zip(places, pairs, strict=True):
+        groups.setdefault(place, []).append(pair)
+    free = len(pairs) - len(groups)
+    inside = math.fsum(len(own) * statistics.pvariance(own) for own in groups.values())
+    return free > 0 and 2 * inside / free < statistics.variance(pairs)
+
+
 def _judge(
     outcome: Outcome,
     track: Track,
@@ -130,10 +146,10 @@ def _judge(
     pairs: list[float],
     lost: list[list[float]],
     winner_logs: list[float],
+    split: bool,
 ) -> Validation:
     over = sum(pair > bar for pair in pairs)
     middle = pseudo_median(pairs)
-    split = len(pairs) >= measure.split_min_pairs and _is_split(pairs, measure)
     before = outcome.rows[outcome.winner].med_ns
     drift = (
         100 * (math.exp(median(winner_logs)) / before[0] - 1) if winner_logs and before and before[0] else 0.0

@@ -35,7 +35,7 @@ class Track:
     left: dict[int, tuple[int, str]] = field(default_factory=dict)
     spent_ns: float = 0.0
     placed: int = 0
-    placement_deck: list[int] = field(default_factory=list)
+    placement_decks: dict[int, list[int]] = field(default_factory=dict)  # by workload
     order_deck: list[tuple[int, ...]] = field(default_factory=list)
     order_rows: tuple[int, ...] = ()
 
@@ -67,13 +67,14 @@ class Track:
         self.live.discard(row)
         self.left[row] = (number, why)
 
-    def next_placement(self) -> int:
+    def next_placement(self, workload: int = 0) -> int:
         """Every placement once in seeded order, then again: each row meets all of them equally often."""
-        if not self.placement_deck:
-            self.placement_deck = list(range(max(self.measure.placements, 1)))
-            self.rng.shuffle(self.placement_deck)
+        deck = self.placement_decks.setdefault(workload, [])
+        if not deck:
+            deck += range(max(self.measure.placements, 1))
+            self.rng.shuffle(deck)
         self.placed += 1
-        return self.placement_deck.pop()
+        return deck.pop()
 
 
 # --- sizing --------------------------------------------------------------------------------------
@@ -129,20 +130,27 @@ def _unscalable(reps: int, wall: int, before: tuple[int, int] | None) -> str:
 
 
 def passes(track: Track, number: int) -> int:
-    """Windows a row gets this round: few at first, then up to half a dose where windows are short."""
+    """Windows a row gets this round: few at first, then twice as many, and more where windows are short.
+
+    After every round but the first each row has met all of 8 placements equally often.
+    """
     m = track.measure
-    most = max(m.round_slices, int(m.round_slices * m.slice_ms * 1e6 / track.slice_ns))
-    return int(min(m.round_slices * 2 ** (number - 1), most))
+    most = m.round_slices * max(2, int(m.slice_ms * 1e6 / track.slice_ns))
+    return int(min(m.round_slices * 2 ** max(number - 2, 0), most))
 
 
 def lap(track: Track, passes: int) -> Lap:
-    """``passes`` windows for every live row and workload, the control in each micro-round."""
+    """``passes`` windows for every live row and workload, the control in each micro-round.
+
+    All rows of a pass meet the same placement.
+    """
     for _ in range(passes):
         for workload in range(len(track.heat.workloads)):
+            placement = track.next_placement(workload)
             rows = sorted(track.live - {track.control})
             track.rng.shuffle(rows)
             for pool in _pools(rows, track.measure.pool_rows):
-                yield from _micro_round(track, workload, pool)
+                yield from _micro_round(track, workload, pool, placement)
 
 
 def _pools(rows: list[int], most: int) -> list[list[int]]:
@@ -151,8 +159,7 @@ def _pools(rows: list[int], most: int) -> list[list[int]]:
     return [rows[index::groups] for index in range(groups)]
 
 
-def _micro_round(track: Track, workload: int, pool: list[int]) -> Lap:
-    placement = track.next_placement()
+def _micro_round(track: Track, workload: int, pool: list[int], placement: int) -> Lap:
     while rows := [row for row in pool if row in track.live and row != track.control]:
         order = _order(track, rows)
         slices = tuple(Slice(row, track.reps[workload, row]) for row in order)

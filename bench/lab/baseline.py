@@ -1,12 +1,13 @@
 """The baseline protocol: absolute medians of 20 ms windows, cyclic rotation, tie-break before the margin.
 
-Implemented as it is stated, weaknesses included, on the same boxes as the race.
+Implemented as it is stated, weaknesses included, on the same boxes as the race: simulated ones, and this machine.
 """
 
 from __future__ import annotations
 
 import random
 from dataclasses import dataclass
+from typing import Protocol
 
 from lab.box import CALL_NS, Machine, ProbeBench, SimulatedBench
 from tunebuild.model import MicroRound, Sample, Slice
@@ -28,38 +29,82 @@ class Decision:
     margin_pct: float
 
 
+class Timer(Protocol):
+    """What the protocol measures with. A window lasts a dose; ``billed_ns`` is what all windows of rows took."""
+
+    rows: int
+    fallback: int
+    billed_ns: float
+
+    def window(self, row: int, placement: int) -> float: ...
+
+    def probe(self) -> list[float]:
+        """Twelve unfiltered windows of the fixed kernel."""
+        ...
+
+    def wait(self, seconds: float) -> None:
+        """Let other work pass."""
+        ...
+
+
+class SimulatedTimer:
+    """Windows of a simulated box."""
+
+    def __init__(self, box: SimulatedBench) -> None:
+        self._box = box
+        self.rows, self.fallback = len(box.machine.truth.gains_pct), box.machine.truth.fallback
+
+    @property
+    def billed_ns(self) -> float:
+        return self._box.billed_ns
+
+    def window(self, row: int, placement: int) -> float:
+        return self._box._window(row, BASE_CALLS, placement)
+
+    def probe(self) -> list[float]:
+        window = MicroRound(0, 0, 0, (Slice(0, round(DOSE_NS / CALL_NS)),) * 12)
+        measured = ProbeBench(self._box).run(window)
+        return [sample.wall_ns for sample in measured if isinstance(sample, Sample)]
+
+    def wait(self, seconds: float) -> None:
+        self._box.now_s += seconds
+
+
 def mint(machine: Machine, seed: int, incumbent: int | None) -> Decision:
+    """One mint of a simulated box."""
+    return decide(SimulatedTimer(SimulatedBench(machine, seed)), random.Random(f"mint {seed}"), incumbent)
+
+
+def decide(timer: Timer, rng: random.Random, incumbent: int | None) -> Decision:
     """Probe, race, validate, probe again: one family, one placement of its buffers for all of it."""
-    rng = random.Random(f"mint {seed}")
-    box = SimulatedBench(machine, seed)
     placement = rng.randrange(8)
-    floor = _probe(box)
-    box.now_s += rng.uniform(0, 3)
-    start_ns = box.billed_ns
-    winner, margin = _race(box, placement, incumbent, max(MARGIN_PCT, floor))
-    spent = box.billed_ns - start_ns
-    box.now_s += rng.uniform(1, 10)
-    floor = max(floor, _probe(box))
-    if winner != machine.truth.fallback:
-        start_ns = box.billed_ns
-        fresh = _windows(box, [winner, machine.truth.fallback], VALIDATE_ROUNDS, placement)
-        spent += box.billed_ns - start_ns
-        base = median(fresh[machine.truth.fallback])
+    floor = _probe(timer)
+    timer.wait(rng.uniform(0, 3))
+    start_ns = timer.billed_ns
+    winner, margin = _race(timer, placement, incumbent, max(MARGIN_PCT, floor))
+    spent = timer.billed_ns - start_ns
+    timer.wait(rng.uniform(1, 10))
+    floor = max(floor, _probe(timer))
+    if winner != timer.fallback:
+        start_ns = timer.billed_ns
+        fresh = _windows(timer, [winner, timer.fallback], VALIDATE_ROUNDS, placement)
+        spent += timer.billed_ns - start_ns
+        base = median(fresh[timer.fallback])
         fresh_margin = 100 * (base - median(fresh[winner])) / base
         if fresh_margin < max(MARGIN_PCT, floor):
-            winner, margin = machine.truth.fallback, 0.0
+            winner, margin = timer.fallback, 0.0
         else:
             margin = min(margin, fresh_margin)
-    floor = max(floor, _probe(box))
+    floor = max(floor, _probe(timer))
     if floor > MARGIN_PCT and margin < floor:
-        winner, margin = machine.truth.fallback, 0.0
+        winner, margin = timer.fallback, 0.0
     return Decision(winner, spent / DOSE_NS, margin)
 
 
-def _race(box: SimulatedBench, placement: int, incumbent: int | None, need: float) -> tuple[int, float]:
-    fallback = box.machine.truth.fallback
-    rows = list(range(len(box.machine.truth.gains_pct)))
-    times = _windows(box, rows, SCREEN_ROUNDS, placement)
+def _race(timer: Timer, placement: int, incumbent: int | None, need: float) -> tuple[int, float]:
+    fallback = timer.fallback
+    rows = list(range(timer.rows))
+    times = _windows(timer, rows, SCREEN_ROUNDS, placement)
     base = median(times[fallback])
     middles = {row: median(times[row]) for row in rows}
     candidates = [row for row in rows if row != fallback and middles[row] <= base * (1 - MARGIN_PCT / 100)]
@@ -69,7 +114,7 @@ def _race(box: SimulatedBench, placement: int, incumbent: int | None, need: floa
     best = middles[candidates[0]]
     chosen = [row for row in candidates if middles[row] <= best * (1 + MARGIN_PCT / 100)][:FINALISTS]
     finalists = sorted([*chosen, fallback])
-    more = _windows(box, finalists, FINAL_ROUNDS, placement, warm=False)
+    more = _windows(timer, finalists, FINAL_ROUNDS, placement, warm=False)
     middles = {row: median(times[row] + more[row]) for row in finalists}
     best = min(middles.values())
     tied = [row for row in finalists if middles[row] <= best * (1 + need / 100)]
@@ -82,29 +127,23 @@ def _race(box: SimulatedBench, placement: int, incumbent: int | None, need: floa
 
 
 def _windows(
-    box: SimulatedBench, rows: list[int], rounds: int, placement: int, warm: bool = True
+    timer: Timer, rows: list[int], rounds: int, placement: int, warm: bool = True
 ) -> dict[int, list[float]]:
     """Normalised window times of ``rounds`` rounds; slot s of pass p runs row (s + p) mod n."""
     if warm:
         for row in rows:
-            box._window(row, BASE_CALLS, placement)
+            timer.window(row, placement)
     times: dict[int, list[float]] = {row: [] for row in rows}
     for turn in range(rounds):
         for slot in range(len(rows)):
             row = rows[(slot + turn) % len(rows)]
-            times[row].append(box._window(row, BASE_CALLS, placement))
+            times[row].append(timer.window(row, placement))
     return times
 
 
-def _probe(box: SimulatedBench) -> float:
-    raw = _probe_cv(box)
+def _probe(timer: Timer) -> float:
+    raw = cv_pct(timer.probe())
     if raw <= THRESHOLD_PCT:
         return raw
-    box.now_s += SETTLE_S
-    return _probe_cv(box)
-
-
-def _probe_cv(box: SimulatedBench) -> float:
-    window = MicroRound(0, 0, 0, (Slice(0, round(DOSE_NS / CALL_NS)),) * 12)
-    measured = ProbeBench(box).run(window)
-    return cv_pct([sample.wall_ns for sample in measured if isinstance(sample, Sample)])
+    timer.wait(SETTLE_S)
+    return cv_pct(timer.probe())

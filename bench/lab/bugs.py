@@ -121,15 +121,15 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "one placement",
         "windows",
-        "list(range(max(self.measure.placements, 1)))",
-        "[0]",
+        "deck += range(max(self.measure.placements, 1))",
+        "deck += [0]",
         "placements_are_shared_and_walked",
     ),
     Bug(
         "placements drawn, not dealt",
         "windows",
-        "    return self.placement_deck.pop()",
-        "    return self.rng.choice(range(self.measure.placements))",
+        "        return deck.pop()",
+        "        return self.rng.choice(range(self.measure.placements))",
         "placements_are_shared_and_walked",
     ),
     Bug(
@@ -378,6 +378,20 @@ BUGS: tuple[Bug, ...] = (
         "    if split:\n",
         "    if False:\n",
         "two_states_hold_the_fallback",
+    ),
+    Bug(
+        "placements taken for states",
+        "validate",
+        "split = split and not _goes_by_place(pairs, places)",
+        "pass",
+        "states_of_the_placement_are_no_states",
+    ),
+    Bug(
+        "a placement for each pool",
+        "windows",
+        "yield from _micro_round(track, workload, pool, placement)",
+        "yield from _micro_round(track, workload, pool, track.next_placement(workload))",
+        "pools_of_one_pass_share_a_placement",
     ),
     Bug(
         "death in validation forgiven",

@@ -214,6 +214,17 @@ def carry_over_costs_all_the_same() -> None:
     close_to(validated(stage, replace(outcome, winner=1)).margin_pct, 5.0, 1.0)
 
 
+def pools_of_one_pass_share_a_placement() -> None:
+    stage = Stage((0.0,) * 60)
+    raced(stage, heat(60), measure=replace(MEASURE, leave_z=50.0, max_rounds=2, budget_doses=1e4))
+    rounds = [asked for asked in stage.asked if len(asked.slices) > 2 and asked.slices[0].reps > 1]
+    met: dict[int, set[int]] = {}
+    for asked in rounds[-24:]:  # eight passes of three pools
+        for each in asked.slices:
+            met.setdefault(each.row, set()).add(asked.placement)
+    assert all(len(places) == MEASURE.placements for places in met.values()), met
+
+
 def placements_are_shared_and_walked() -> None:
     rough = lambda stage, row, workload, placement: 0.04 * math.sin(row + 3 * placement)  # noqa: E731
     stage = Stage((0.0, 2.0, 1.9, 1.8), (rough,))
@@ -555,6 +566,15 @@ def two_states_hold_the_fallback() -> None:
     assert settle(outcome, found).held_by == "state_dependent"
 
 
+def states_of_the_placement_are_no_states() -> None:
+    """Half of the placements cost a row 8 %: its mean over them is what its buffers will meet."""
+    place = lambda stage, row, workload, placement: 0.08 if row == 1 and placement % 2 else 0.0  # noqa: E731
+    for sigma in (0.0, 0.01):
+        found = validated(Stage((0.0, 12.0), (place,), sigma=sigma), raced(Stage((0.0, 12.0)), heat(2)))
+        assert found.kept and not found.state_dependent, found
+        assert 7.5 < found.margin_pct < 9.5, found
+
+
 def death_in_validation_demotes() -> None:
     outcome = raced(Stage((0.0, 9.0)), heat(2))
     found = validated(Stage((0.0, 9.0), dies={1: 5}), outcome)
@@ -736,6 +756,7 @@ CHECKS: dict[str, Callable[[], None]] = {
         few_rows_follow_each_other_equally,
         carry_over_costs_all_the_same,
         placements_are_shared_and_walked,
+        pools_of_one_pass_share_a_placement,
         repetitions_stay_the_same,
         windows_are_long_enough_for_the_clock,
         slow_first_call_does_not_size,
@@ -773,6 +794,7 @@ CHECKS: dict[str, Callable[[], None]] = {
         busy_core_still_validates,
         undecided_pairs_must_clear_by_the_median,
         two_states_hold_the_fallback,
+        states_of_the_placement_are_no_states,
         death_in_validation_demotes,
         closing_floor_demotes,
         probe_reads_cv_and_floor,

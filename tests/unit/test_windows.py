@@ -36,9 +36,9 @@ def test_window_is_never_under_200_steps_of_the_clock() -> None:
     assert track(2, clock_step_ns=1e4).slice_ns == pytest.approx(2.5e6)
 
 
-def test_rounds_grow_to_half_a_dose_where_windows_are_short() -> None:
-    assert [passes(track(20), number) for number in (1, 2, 9)] == [4, 4, 4]
-    assert [passes(track(2000), number) for number in (1, 2, 3, 4, 9)] == [4, 8, 16, 20, 20]
+def test_rounds_grow_to_a_dose_where_windows_are_short() -> None:
+    assert [passes(track(20), number) for number in (1, 2, 3, 9)] == [4, 4, 8, 8]
+    assert [passes(track(2000), number) for number in (1, 2, 3, 4, 9)] == [4, 4, 8, 16, 20]
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,7 @@ typedef struct tb_artifact {
     const char *box;            /* whose stamps these are: the match key of an identity */
     const char *project;        /* the folder of tune.toml, from the executable's folder */
     const char *sidecar;        /* from the project's folder */
-    const char *sidecar_digest; /* SHA-256 of its bytes when stamped; "" there was none */
+    const char *sidecar_digest; /* of its bytes when stamped, see tb_digest.h; "" there was none */
     const tb_tune_row *rows;
     size_t row_count;
     const tb_tune_scope *scopes;

@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 #include "tb_box.h"
-#include "tb_sha256.h"
+#include "tb_digest.h"
 
 /* Supervisors look for this line together with exit code 3. */
 #define TB_RESTART_MARKER "tunebuild: restart to apply the winners"
@@ -29,6 +29,7 @@ typedef struct tb_start {
     const char *only;       /* of --tune-only, or "" */
     int is_silent;
     int forced;             /* --tune */
+    int acts;               /* the policy, or --tune, tunes what is untuned */
     int separator;          /* the index of `--` in argv, argc without one */
     long depth;             /* relaunches of this very app so far; above 0 another door has spoken */
     int is_foreign;         /* stamped for another box, or for features that this CPU lacks */
@@ -134,8 +135,7 @@ static void tb_judge_box(tb_start *start)
 {
     const tb_need *unmet = tb_unmet(start->artifact);
     char box[512];
-    tb_box_key(box, sizeof box);
-    start->is_foreign = unmet || !tb_is(box, start->artifact->box);
+    start->is_foreign = !tb_is_box(start->artifact->box, box, sizeof box) || unmet;
     if (unmet)
         snprintf(start->why_foreign, sizeof start->why_foreign, "stamped for %s, which this CPU lacks",
                  unmet->words);
@@ -146,12 +146,14 @@ static void tb_judge_box(tb_start *start)
 
 static void tb_judge_sidecar(tb_start *start)
 {
-    char path[2 * PATH_MAX], digest[65];
+    const char *stamped = start->artifact->sidecar_digest;
+    char path[2 * PATH_MAX], digest[TB_DIGEST_TEXT];
     if (!*start->project) return;
     snprintf(path, sizeof path, "%s/%s", start->project, start->artifact->sidecar);
+    start->is_gone = *stamped && access(path, R_OK) != 0;
+    if (!start->acts) return; /* who stamps nothing anew need not know what is in it */
     tb_file_digest(path, digest);
-    start->is_changed = !tb_is(digest, start->artifact->sidecar_digest);
-    start->is_gone = start->is_changed && !*digest;
+    start->is_changed = !tb_is(digest, stamped);
 }
 
 /* Why a scope is untuned here, or NULL; `detail` is set to the rest of the sentence. */
@@ -215,7 +217,7 @@ static void tb_say_suppressed(const tb_start *start)
 static void tb_say_explicit(const tb_start *start, const char *path)
 {
     const tb_artifact *artifact = start->artifact;
-    char digest[65];
+    char digest[TB_DIGEST_TEXT];
     tb_file_digest(path, digest);
     for (size_t i = 0; i < artifact->scope_count; i++) {
         const tb_tune_scope *scope = &artifact->scopes[i];
@@ -343,10 +345,9 @@ static int tb_tune(const tb_start *start, int argc, char **argv)
 static int tb_rail(tb_start *start, int argc, char **argv)
 {
     size_t untuned = tb_count_untuned(start);
-    int acts = start->forced || tb_is(start->policy, "auto") || tb_is(start->policy, "restart");
     if (tb_is(start->policy, "reference"))
         tb_say(start, "rows are stamped at build: TUNEBUILD_POLICY=reference tunebuild build clears them");
-    if (!acts) {
+    if (!start->acts) {
         if (tb_is(start->policy, "warn") && start->depth == 0)
             tb_say_untuned(start, "WARNING: ", "; run `tunebuild mint`");
         if (!untuned || !tb_is(start->policy, "error")) return TB_GO_ON;
@@ -397,6 +398,7 @@ static int tb_act(const tb_artifact *artifact, const char *suppressed, int argc,
         return TB_GO_ON;
     }
     if ((result = tb_read_policy(&start)) != TB_GO_ON) return result;
+    start.acts = start.forced || tb_is(start.policy, "auto") || tb_is(start.policy, "restart");
     tb_find_executable(&start);
     tb_find_project(&start);
     tb_judge_box(&start);
