@@ -5,9 +5,11 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import NoReturn
 
 from tunebuild import memo
 from tunebuild.errors import REFUSED, WORK_FAILED, UsageError
@@ -18,8 +20,36 @@ exit codes: 0 done; 1 the work failed; 2 usage or configuration; 3 refused, noth
 """
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+class _Parser(argparse.ArgumentParser):
+    """Wrong words end as every mistake does: what, what to write instead, and as JSON where that is asked for."""
+
+    def error(self, message: str) -> NoReturn:
+        """:raises UsageError: always. A word that is none of a closed list is answered from that list."""
+        chosen = re.fullmatch(r"(.*invalid choice: '(.*)') \(choose from (.*)\)", message, re.S)
+        if chosen is None:
+            raise UsageError(message, fix=self._shape())
+        what, word, listed = chosen.groups()
+        known = re.findall(r"[\w-]+", listed)
+        raise UsageError(what, fix=_meant(word, known) or f"write one of {', '.join(known)}")
+
+    def refuse(self, strange: Sequence[str], hint: str = "") -> NoReturn:
+        """:raises UsageError: for words that the command does not take."""
+        near = _meant(strange[0].partition("=")[0], re.findall(r"--[\w-]+", self.format_usage()))
+        raise UsageError(f"unrecognized arguments: {' '.join(strange)}", fix=hint or near or self._shape())
+
+    def _shape(self) -> str:
+        return " ".join(self.format_usage().split())
+
+
+def _meant(word: str, known: Sequence[str]) -> str:
+    import difflib
+
+    near = difflib.get_close_matches(word, known, 1)
+    return f"did you mean {near[0]}?" if near else ""
+
+
+def _parser() -> _Parser:
+    parser = _Parser(
         prog="tunebuild",
         description="Build tuned native kernels: one reference body, a grid of variants, winners as data.",
         epilog=EPILOG,
@@ -28,10 +58,12 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("-C", dest="folder", metavar="DIR", default=".", help="run as if started in DIR")
     parser.add_argument("-V", "--version", action="store_true", help="print the version")
+    parser.set_defaults(parser=parser)
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
 
-    def command(name: str, text: str, *, reports: bool = True) -> argparse.ArgumentParser:
+    def command(name: str, text: str, *, reports: bool = True) -> _Parser:
         sub = commands.add_parser(name, help=text, description=text, allow_abbrev=False)
+        sub.set_defaults(parser=sub)
         if reports:
             sub.add_argument("--json", action="store_true", help="one JSON document, the last line of output")
         return sub
@@ -52,7 +84,9 @@ def _parser() -> argparse.ArgumentParser:
     sub.add_argument("--sanitize", action="store_true", help="once more under ASan and UBSan")
     sub = command("mint", "race every demanded seat on this box and write the winners")
     sub.add_argument("--app", default="")
-    sub.add_argument("--only", default="", metavar="TOK,…", help="seats whose name holds a token")
+    sub.add_argument(
+        "--only", action="append", default=[], metavar="TOK,…", help="seats whose name holds a token"
+    )
     sub.add_argument("--stale", action="store_true", help="only what is absent or stale")
     sub.add_argument("--quiet", action="store_true")
     sub.add_argument("--verbose", action="store_true")
@@ -61,7 +95,7 @@ def _parser() -> argparse.ArgumentParser:
     sub = command("run", "the rail, then the app", reports=False)
     sub.add_argument("app", nargs="?", default="")
     sub.add_argument("--tune", action="store_true")
-    sub.add_argument("--tune-only", default="", metavar="TOK,…")
+    sub.add_argument("--tune-only", action="append", default=[], metavar="TOK,…")
     sub.add_argument("--tune-quiet", action="store_true")
     sub.add_argument("--tune-verbose", action="store_true")
     sub.add_argument("--prepare", action="store_true", help=argparse.SUPPRESS)  # an executable's guard asks
@@ -119,16 +153,10 @@ def run(words: list[str]) -> int:
     if words[:1] == ["_generate"]:  # build.ninja's own word
         return _generate()
     parser = _parser()
-    try:
-        options, strange = parser.parse_known_args(words)
-        if strange:
-            own = f"; the app's own stand after --: tunebuild run {options.app} -- {' '.join(strange)}"
-            hint = own if options.command == "run" else ""
-            parser.error(f"unrecognized arguments: {' '.join(strange)}{hint}")
-    except SystemExit as ended:
-        if ended.code and "--json" in words:
-            print(json.dumps({"error": "usage; see standard error", "exit": ended.code}))
-        raise
+    options, strange = parser.parse_known_args(words)
+    if strange:
+        own = f"the app's own stand after --: tunebuild run {options.app} -- {' '.join(strange)}"
+        options.parser.refuse(strange, own if options.command == "run" else "")
     if options.version:
         from tunebuild import __version__
 
@@ -306,7 +334,7 @@ def _run(options: argparse.Namespace) -> int:
         options.app,
         tuple(options.passed_on),
         tune=options.tune,
-        only=options.tune_only,
+        only=",".join(options.tune_only),
         quiet=options.tune_quiet,
         verbose=options.tune_verbose,
         prepare=options.prepare,
@@ -358,7 +386,7 @@ def _mint(options: argparse.Namespace) -> int:
 
     asked = mint.Asked(
         app=options.app,
-        only=options.only or os.environ.get("TUNEBUILD_ONLY", ""),
+        only=",".join(options.only) or os.environ.get("TUNEBUILD_ONLY", ""),
         stale=options.stale,
         record=Path(options.record).absolute() if options.record else None,
     )

@@ -35,6 +35,39 @@ def test_an_error_with_json_ends_in_one_document(project: Project, words: tuple[
     assert done.stderr and "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("words", "what", "fix"),
+    [
+        (("bild",), "argument COMMAND: invalid choice: 'bild'", "did you mean build?"),
+        (("zzz",), "argument COMMAND: invalid choice: 'zzz'", "write one of init, check, build, test,"),
+        (("build", "--mode", "turn"), "argument --mode: invalid choice: 'turn'", "did you mean tune?"),
+        (("mint", "--stael"), "unrecognized arguments: --stael", "did you mean --stale?"),
+        (("mint", "--onyl=dot"), "unrecognized arguments: --onyl=dot", "did you mean --only?"),
+        (("status", "here"), "unrecognized arguments: here", "usage: tunebuild status [-h] [--json] [--app APP]"),
+        (("why",), "the following arguments are required: family", "usage: tunebuild why [-h] [--json]"),
+        (("run", "demo", "--fast"), "unrecognized arguments: --fast", "after --: tunebuild run demo -- --fast"),
+    ],
+)  # fmt: skip
+def test_wrong_words_end_in_the_shape_of_every_error(
+    project: Project, words: tuple[str, ...], what: str, fix: str
+) -> None:
+    done = project.run(*words, code=2)
+    assert done.stdout == ""
+    first, second = done.stderr.splitlines()
+    assert first == f"tunebuild: {what}" and fix in second and second.startswith("  ")
+    document = json.loads(project.run(*words, "--json", code=2).stdout)
+    assert set(document) == {"error", "where", "fix", "exit"}
+    assert what in document["error"] and document["exit"] == 2
+
+
+def test_filters_of_a_mint_add_up(project: Project) -> None:
+    project.run("add", "family", "scale")
+    seats = json.loads(project.run("mint", "--dry-run", "--json", "--only", "dot", "--only", "=scale").stdout)
+    assert seats == {"seats": ["dot_f32", "scale"]}
+    one = json.loads(project.run("mint", "--dry-run", "--json", "--only", "dot").stdout)
+    assert one == {"seats": ["dot_f32"]}
+
+
 @pytest.mark.parametrize("redirect", ["> /dev/full", ">&-", "2>&-", "| head -0"])
 @pytest.mark.parametrize("command", ["box", "check"])
 def test_odd_streams_give_no_traceback(project: Project, command: str, redirect: str) -> None:
