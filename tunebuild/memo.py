@@ -56,9 +56,11 @@ def taken(root: str, ninja: str, paths: list[str]) -> bytes:
 def keep(root: str, mode: str, data: bytes) -> None:
     """Remember what was taken."""
     path = _path(root, mode)
-    with open(f"{path}.{os.getpid()}.tmp", "wb") as stream:
+    folder, name = os.path.split(path)
+    temporary = os.path.join(folder, f".{name}.{os.getpid()}.tmp")  # a name that is swept, as emit's are
+    with open(temporary, "wb") as stream:
         stream.write(data)
-    os.replace(stream.name, path)
+    os.replace(temporary, path)
 
 
 def forget(root: str, mode: str) -> None:

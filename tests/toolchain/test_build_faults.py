@@ -88,6 +88,34 @@ def test_build_after_a_kill_at_any_time_equals_a_clean_one(project: Project, tmp
         assert outputs(project.root) == outputs(clean.root)
 
 
+_KILLED_AT_ITS_MEMO = """
+import os, signal
+from tunebuild import cli
+replace = os.replace
+def killed(source, target):
+    if os.path.basename(target).startswith("memo."):
+        os.kill(os.getpid(), signal.SIGKILL)
+    replace(source, target)
+os.replace = killed
+cli.main(["build"])
+"""
+
+
+def test_what_a_build_left_that_was_killed_at_its_memo_goes_after_an_hour(project: Project) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _KILLED_AT_ITS_MEMO], cwd=project.root, env=project.environ()
+    )
+    assert done.returncode == -signal.SIGKILL
+    (left,) = (project.root / "build").glob(".memo.*.tmp")
+    project.run("build")
+    assert left.exists(), "its writer may be at work"
+    then = time.time() - 7200
+    os.utime(left, (then, then))
+    project.edit("tune.toml", "[project]", "# edited\n[project]")
+    project.run("build")
+    assert not left.exists()
+
+
 # --- the cache ------------------------------------------------------------------------------------
 
 
