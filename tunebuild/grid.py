@@ -134,40 +134,38 @@ def rows(
     notes: Notes,
 ) -> Grid:
     """The product (last axis fastest) through its filter, then single rows; ``path`` is the family's."""
-    if singles:
-        return _rows(grid, singles, hints, layout, names, path, notes)
-    same = repr((grid and (list(grid.axes.items()), grid.where), hints, layout))
-    if same not in names.grids:
-        before = len(notes.noted)
-        made = _rows(grid, (), hints, layout, names, path, notes)
-        if len(notes.noted) > before:  # each family is told of its own mistakes
-            return made
-        names.grids[same] = made
-    return names.grids[same]
-
-
-def _rows(
-    grid: GridTable | None,
-    singles: Sequence[RowTable],
-    hints: str,
-    layout: tuple[str, ...],
-    names: Names,
-    path: KeyPath,
-    notes: Notes,
-) -> Grid:
+    same = "" if singles else repr((grid and (list(grid.axes.items()), grid.where), hints, layout))
+    if same in names.grids:
+        return names.grids[same]
+    before = len(notes.noted)
     axes = _axes(grid, hints, names, (*path, "grid", "axes"), notes)
     cells, removed = _filtered(axes, grid.where if grid else "", (*path, "grid"), notes)
     made = _product(axes, cells, layout, names)
     if not _are_safe(axes, made) and not notes.within((*path, "grid", "axes")):
         _check_product(made, (*path, "grid", "axes"), notes)
+    _add_singles(made, singles, layout, names, path, notes)
+    _check_layout(made, layout, (*path, "layout"), notes)
+    found = Grid(tuple(made), removed)
+    if same and len(notes.noted) == before:  # each family is told of its own mistakes
+        names.grids[same] = found
+    return found
+
+
+def _add_singles(
+    made: list[Row],
+    singles: Sequence[RowTable],
+    layout: tuple[str, ...],
+    names: Names,
+    path: KeyPath,
+    notes: Notes,
+) -> None:
+    """Single rows behind the product's; a suffix that is taken is noted."""
     seen = {row.suffix: row for row in made} if singles else {}
     for index, single in enumerate(singles):
         where = (*path, "row", index)
         row = _single(single, layout, names, where, notes)
         made.append(row)
         _check_suffix(row, seen, where, notes)
-    _check_layout(made, layout, (*path, "layout"), notes)
-    return Grid(tuple(made), removed)
 
 
 def _product(
