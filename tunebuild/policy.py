@@ -304,7 +304,10 @@ def at_start(state: ScopeState, start: Start) -> Due:
 
 def _not_converged(state: ScopeState, depth: int) -> str:
     still = state.verdict.detail or state.verdict.reason
-    return f"tunebuild: scope {state.scope.name} did not converge after relaunch {depth}: {still}"
+    return (
+        f"tunebuild: scope {state.scope.name} did not converge after relaunch {depth}: {still}; "
+        "`tunebuild status` tells more"
+    )
 
 
 def covered_line(state: ScopeState) -> str:
@@ -337,7 +340,8 @@ def after_tuning(state: ScopeState, verdict: Verdict, exit_code: int) -> Outcome
     if verdict.complete:
         return Outcome(True, f"tunebuild: scope {state.scope.name} is complete{told}" if told else "")
     why = verdict.detail or verdict.reason
-    return Outcome(False, f"tunebuild: scope {state.scope.name} is left incomplete: {why}{told}")
+    again = f"; run `{state.command}` to see why" if exit_code else ""
+    return Outcome(False, f"tunebuild: scope {state.scope.name} is left incomplete: {why}{told}{again}")
 
 
 # --- words on the command line and in the environment ---------------------------------------------

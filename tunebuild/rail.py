@@ -206,7 +206,10 @@ def _tune(
         if policy.selected(due.only, key)
     ]
     if not keys:
-        say(f"tunebuild: no seat is named by {racing[0][1].only!r}: nothing to race")
+        known = (key for state, _ in racing for key in policy.demand(manifest, state.scope).keys)
+        say(
+            f"tunebuild: no seat is named by {racing[0][1].only!r}: nothing to race; there are {', '.join(known)}"
+        )
         return 0
     command = [sys.executable, "-m", "tunebuild", "-C", str(generated.root), "mint", "--app", app.name]
     scopes = (scope for scope in manifest.scopes if scope.name in app.scopes)

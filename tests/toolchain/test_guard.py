@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import json
 import os
 import shutil
 import subprocess
@@ -20,6 +21,7 @@ from tunebuild.model import App, Stamp
 
 CC = shutil.which("gcc") or shutil.which("clang") or ""
 RUNTIME = Path(artifacts.__file__).parent / "runtime"
+BOXES = Path(__file__).parents[1] / "data/boxes"
 WARNINGS = ("-O0", "-std=c17", "-Wall", "-Wextra", "-Werror")
 pytestmark = [pytest.mark.cc, pytest.mark.skipif(not CC, reason="no gcc and no clang")]
 
@@ -47,6 +49,10 @@ int main(int argc, char **argv)
 """
 
 
+def digest(data: bytes) -> str:
+    return hashlib.blake2b(data, digest_size=32).hexdigest()
+
+
 def row(suffix: str = "u4", source: str = "manifest") -> Stamp:
     return Stamp("dot", "dot", "", suffix, source, "demo.tune.json", "lib")  # type: ignore[arg-type]
 
@@ -61,7 +67,7 @@ def baked(**changes: object) -> ArtifactFacts:
         arch=box.arch,
         project="../..",
         sidecar="demo.tune.json",
-        sidecar_digest=hashlib.sha256(SIDECAR).hexdigest(),
+        sidecar_digest=digest(SIDECAR),
         stamps=(row(),),
         scopes=(ScopeFacts("lib", "none", ""),),
         needs=(),
@@ -203,10 +209,14 @@ def test_tune_forces_under_every_policy_and_when_complete(demo: Demo) -> None:
     assert len(demo.calls) == 4 and all("--prepare --tune " in call for call in demo.calls)
 
 
-def test_changed_sidecar_is_stamped_anew(demo: Demo) -> None:
+@pytest.mark.parametrize("changed", [SIDECAR + b" ", SIDECAR.replace(b"u4", b"u2"), b""])
+def test_changed_sidecar_is_stamped_anew_whatever_its_size_and_times_say(demo: Demo, changed: bytes) -> None:
     demo.make(baked())
     demo.rebuilds(baked())
-    (demo.root / "demo.tune.json").write_bytes(SIDECAR + b" ")
+    path = demo.root / "demo.tune.json"
+    before = path.stat()
+    path.write_bytes(changed)
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
     assert "BODY second" in demo.run().stdout and len(demo.calls) == 1
 
 
@@ -243,6 +253,7 @@ def test_error_refuses_an_untuned_start_even_silently(demo: Demo) -> None:
     demo.make(baked(**UNTUNED, policy="error"))
     done = demo.run(TUNEBUILD_VERBOSITY="silent")
     assert done.returncode == 3 and "scope lib is untuned for this box: absent" in done.stderr
+    assert "run `tunebuild mint --app demo`, or set TUNEBUILD_POLICY=fallback" in done.stderr
     assert "BODY" not in done.stdout and demo.calls == []
 
 
@@ -252,7 +263,7 @@ def test_warn_says_what_is_untuned_and_runs(demo: Demo) -> None:
     assert (
         done.returncode == 0
         and "WARNING: scope lib is untuned" in done.stderr
-        and "tunebuild mint" in done.stderr
+        and "run `tunebuild mint --app demo`" in done.stderr
     )
 
 
@@ -329,7 +340,8 @@ def test_absent_tool_is_said_once_and_the_program_runs(demo: Demo) -> None:
     assert done.returncode == 0 and "BODY first" in done.stdout
     assert (
         done.stderr
-        == "tunebuild: the tunebuild command is not on this machine: demo runs with the rows it has\n"
+        == "tunebuild: the tunebuild command is not on this machine: demo runs with the rows it has; "
+        "install it, or set TUNEBUILD_POLICY=fallback\n"
     )
 
 
@@ -345,6 +357,39 @@ def test_the_tool_reads_nothing_of_the_programs_input(demo: Demo) -> None:
     demo.tool()
     demo.run()
     assert len(demo.calls) == 1, "the script copies its standard input to the log"
+
+
+KEEPS = r"""
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+int main(void)
+{
+    char typed[64], piped[64] = "";
+    if (!fgets(typed, sizeof typed, stdin) || read(atoi(getenv("FD")), piped, sizeof piped - 1) < 0) return 1;
+    printf("%d %s %s%s", (int)getpid(), getenv("KEPT"), typed, piped);
+    return 5;
+}
+"""
+
+
+def test_relaunched_program_is_the_same_process_with_its_input_environment_and_descriptors(
+    demo: Demo,
+) -> None:
+    second = demo.make(baked(), "second", to=demo.root / "second", body=KEEPS)
+    demo.make(baked(**UNTUNED))
+    demo.tool(f"cp '{second}' '{demo.exe}.new' && mv '{demo.exe}.new' '{demo.exe}'")
+    end, other = os.pipe()
+    os.write(other, b"down the pipe\n")
+    os.close(other)
+    environ = {"PATH": "/usr/bin:/bin", "KEPT": "kept", "FD": str(end)}
+    started = subprocess.Popen(
+        [demo.exe], env=environ, stdin=-1, stdout=-1, stderr=-1, text=True, pass_fds=(end,)
+    )
+    said, _ = started.communicate("typed\n")
+    os.close(end)
+    assert (said, started.returncode) == (f"{started.pid} kept typed\ndown the pipe\n", 5)
+    assert len(demo.calls) == 1
 
 
 def test_another_mode_or_an_explicit_sidecar_switches_the_rail_off(demo: Demo) -> None:
@@ -370,7 +415,10 @@ def test_foreign_box_is_tuned_anew_where_built_and_named_where_released(demo: De
     demo.make(baked(kind="released"), "first", '-DTB_TEST_BOX="linux|x86_64||9.9|another cpu"')
     done = demo.run("--", "--tune")
     assert done.returncode == 0 and "BODY first" in done.stdout and len(demo.calls) == 1
-    assert done.stderr == f"tunebuild: demo was stamped on {here}, this is linux|x86_64||9.9|another cpu\n"
+    assert done.stderr == (
+        f"tunebuild: demo was stamped on {here}, this is linux|x86_64||9.9|another cpu; "
+        "build it here to tune it for this box\n"
+    )
 
 
 def test_a_lacking_feature_is_one_line_and_exit_3(demo: Demo) -> None:
@@ -465,26 +513,61 @@ def test_runtime_compiles_without_a_warning(cc: str, tmp_path: Path) -> None:
 
 
 def test_digest_of_a_file_is_the_tools_at_every_length_around_a_block(tmp_path: Path) -> None:
-    text = '#include "tb_sha256.h"\n'
-    text += "int main(int n, char **v) { char hex[65];"
+    text = '#include "tb_digest.h"\n'
+    text += "int main(int n, char **v) { char hex[TB_DIGEST_TEXT];"
     text += "for (int i = 1; i < n; i++) tb_file_digest(v[i], hex), puts(hex); }"
     subprocess.run(
         [CC, compiled("sum.c", text, (*WARNINGS, "-D_GNU_SOURCE")), "-o", tmp_path / "sum"], check=True
     )
-    files = [tmp_path / str(length) for length in (*range(130), 16383, 16384, 40001)]
+    files = [tmp_path / str(length) for length in (*range(260), 16383, 16384, 16385, 16512, 32768, 40001)]
     for path in files:
         path.write_bytes(bytes(i * 7 % 256 for i in range(int(path.name))))
     done = subprocess.run([tmp_path / "sum", *files, "/no/such"], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == [
-        *(hashlib.sha256(path.read_bytes()).hexdigest() for path in files),
+        *(digest(path.read_bytes()) for path in files),
         "",
     ]
 
 
-def test_box_key_is_the_tools(tmp_path: Path) -> None:
-    text = '#include "tb_box.h"\nint main(void) { char key[512]; tb_box_key(key, sizeof key); puts(key); }'
-    subprocess.run(
-        [CC, compiled("box.c", text, (*WARNINGS, "-D_GNU_SOURCE")), "-o", tmp_path / "box"], check=True
-    )
-    done = subprocess.run([tmp_path / "box"], capture_output=True, text=True, check=True)
-    assert done.stdout == host.match_key(host.box({}).identity) + "\n"
+KEYS = r"""
+#include "tb_box.h"
+int main(int argc, char **argv)
+{
+    char key[512], name[256];
+    printf("%d %s\n", tb_is_box(argv[1], key, sizeof key), key);
+    tb_cpu_brand(name);
+    tb_box_key(name, key, sizeof key);
+    puts(key);
+    for (int i = 2; i < argc; i++) {
+        tb_cpu_name(argv[i], name, sizeof name);
+        tb_box_key(name, key, sizeof key);
+        puts(strrchr(key, '|') + 1);
+    }
+}
+"""
+
+
+def keys_in_c(tmp_path: Path, expected: str, *cpuinfo: Path) -> list[str]:
+    program = tmp_path / "box"
+    subprocess.run([CC, compiled("box.c", KEYS, (*WARNINGS, "-D_GNU_SOURCE")), "-o", program], check=True)
+    done = subprocess.run([program, expected, *cpuinfo], capture_output=True, text=True, check=True)
+    return done.stdout.splitlines()
+
+
+def test_box_key_is_the_tools_by_the_processor_and_by_the_file(tmp_path: Path) -> None:
+    key = host.match_key(host.box({}).identity)
+    judged, by_processor = keys_in_c(tmp_path, key)
+    assert judged == f"1 {key}"
+    if host.box({}).arch == "x86_64":
+        assert by_processor == key, "no file need be read where the processor tells its name"
+    assert keys_in_c(tmp_path, "linux|x86_64||9.9|another cpu")[0] == f"0 {key}"
+
+
+def test_cpu_of_every_recorded_linux_box_is_the_tools(tmp_path: Path) -> None:
+    recorded = [json.loads(path.read_text()) for path in sorted(BOXES.glob("*.json"))]
+    boxes = [box for box in recorded if box["platform"] == "linux"]
+    files = [tmp_path / str(at) for at in range(len(boxes))]
+    for path, box in zip(files, boxes, strict=True):
+        path.write_text("\n".join(box["cpuinfo"]) + "\n")
+    names = [box["expect"]["match_key"].rpartition("|")[2] for box in boxes]
+    assert keys_in_c(tmp_path, "", *files)[2:] == names and len(names) > 20

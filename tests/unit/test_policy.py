@@ -237,7 +237,10 @@ def test_scope_is_answerable_without_a_mint_by_part_of_a_profile_or_a_resolver()
 def test_relaunched_app_reports_non_convergence_and_does_not_tune_again() -> None:
     due = at_start(state(), Start("auto", depth=1))
     assert due.actions == ()
-    assert due.lines == ("tunebuild: scope blas did not converge after relaunch 1: no demo.tune.json",)
+    assert due.lines == (
+        "tunebuild: scope blas did not converge after relaunch 1: no demo.tune.json; "
+        "`tunebuild status` tells more",
+    )
     assert at_start(state(COMPLETE), Start("auto", forced=True, depth=1)).actions == ()
 
 
@@ -276,7 +279,8 @@ def test_completeness_decides_after_tuning_and_the_exit_code_is_told() -> None:
     left = policy.after_tuning(state(), Verdict("missing", "f;g"), 1)
     assert (left.tuned, left.line) == (
         False,
-        "tunebuild: scope blas is left incomplete: f;g (the tuner exited 1)",
+        "tunebuild: scope blas is left incomplete: f;g (the tuner exited 1); "
+        "run `tunebuild mint --app tool` to see why",
     )
 
 

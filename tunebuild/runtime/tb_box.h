@@ -48,7 +48,7 @@ static void tb_cpu_brand(char name[49])
 {
     name[0] = '\0';
 #if defined(__x86_64__)
-    if (__get_cpuid_max(0x80000000, NULL) < 0x80000004) return;
+    if ((unsigned)__get_cpuid_max(0x80000000, NULL) < 0x80000004) return;
     for (unsigned i = 0; i < 3; i++) {
         uint32_t words[4];
         __cpuid(0x80000002 + i, words[0], words[1], words[2], words[3]);

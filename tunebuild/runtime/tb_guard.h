@@ -21,10 +21,10 @@ static int tb_is(const char *text, const char *word) { return strcmp(text, word)
 #if defined(__linux__) && !defined(TB_NO_RAIL)
 #include "tb_rail.h"
 #else
-static int tb_act(const tb_artifact *artifact, const char *suppressed, int argc, char **argv)
+static int tb_act(const tb_artifact *artifact, const tb_need *unmet, const char *suppressed, int argc, char **argv)
 {
     int open = 0;
-    (void)suppressed, (void)argc, (void)argv;
+    (void)unmet, (void)suppressed, (void)argc, (void)argv;
     for (size_t i = 0; i < artifact->scope_count; i++)
         open |= !tb_is(artifact->scopes[i].reason, "none") && !*artifact->scopes[i].covered;
     if (open && artifact->kind == TB_BUILT && !tb_is(tb_variable("TUNEBUILD_VERBOSITY"), "silent"))
@@ -54,10 +54,9 @@ static int tb_guard(const tb_artifact *artifact, const char *suppressed, int arg
     int result;
     if (artifact->kind == TB_FROZEN) return TB_GO_ON;
     tb_prove(artifact);
-    result = tb_act(artifact, suppressed, argc, argv);
-    if (result != TB_GO_ON) return result;
     unmet = tb_unmet(artifact);
-    if (!unmet) return TB_GO_ON;
+    result = tb_act(artifact, unmet, suppressed, argc, argv);
+    if (result != TB_GO_ON || !unmet) return result;
     fprintf(stderr, "%s: its rows need %s, which this CPU lacks; build it on this machine\n", artifact->app,
             unmet->words);
     return TB_STOP;

@@ -131,9 +131,8 @@ static void tb_find_project(tb_start *start)
     if (access(path, R_OK) != 0) start->project[0] = '\0';
 }
 
-static void tb_judge_box(tb_start *start)
+static void tb_judge_box(tb_start *start, const tb_need *unmet)
 {
-    const tb_need *unmet = tb_unmet(start->artifact);
     char box[512];
     start->is_foreign = !tb_is_box(start->artifact->box, box, sizeof box) || unmet;
     if (unmet)
@@ -326,8 +325,8 @@ static int tb_tune(const tb_start *start, int argc, char **argv)
     stat(start->executable, &before);
     result = tb_call_tool(start);
     if (result == TB_NO_TOOL) {
-        tb_say(start, "the tunebuild command is not on this machine: %s runs with the rows it has",
-               start->artifact->app);
+        tb_say(start, "the tunebuild command is not on this machine: %s runs with the rows it has; install it, or set "
+               "TUNEBUILD_POLICY=fallback", start->artifact->app);
         return TB_GO_ON;
     }
     if (restart && suppressed && result != 0) return TB_GO_ON;
@@ -345,27 +344,31 @@ static int tb_tune(const tb_start *start, int argc, char **argv)
 static int tb_rail(tb_start *start, int argc, char **argv)
 {
     size_t untuned = tb_count_untuned(start);
+    char after[256];
+    snprintf(after, sizeof after, "; run `tunebuild mint --app %.100s`", start->artifact->app);
     if (tb_is(start->policy, "reference"))
         tb_say(start, "rows are stamped at build: TUNEBUILD_POLICY=reference tunebuild build clears them");
     if (!start->acts) {
         if (tb_is(start->policy, "warn") && start->depth == 0)
-            tb_say_untuned(start, "WARNING: ", "; run `tunebuild mint`");
+            tb_say_untuned(start, "WARNING: ", after);
         if (!untuned || !tb_is(start->policy, "error")) return TB_GO_ON;
         start->is_silent = 0;
-        tb_say_untuned(start, "", "; run `tunebuild mint`, or set TUNEBUILD_POLICY=fallback");
+        strcat(after, ", or set TUNEBUILD_POLICY=fallback");
+        tb_say_untuned(start, "", after);
         return TB_STOP;
     }
     if (!start->forced) tb_say_covered(start);
     if (!start->forced && !untuned && !start->is_changed) return TB_GO_ON;
     if (start->depth > 0 && tb_is_suppressed(start)) return TB_GO_ON; /* the tool has said it */
     if (start->depth > 0) {
-        char after[64];
-        snprintf(after, sizeof after, "; it did not converge after relaunch %ld", start->depth);
+        snprintf(after, sizeof after, "; it did not converge after relaunch %ld, `tunebuild status` tells more",
+                 start->depth);
         tb_say_untuned(start, "", after);
         return TB_GO_ON;
     }
     if (!*start->project) {
-        tb_say(start, "%s is not in its project's folder: it runs with the rows it has", start->artifact->app);
+        tb_say(start, "%s is not in its project's folder: it runs with the rows it has; build it there, or ship it by "
+               "`tunebuild release`", start->artifact->app);
         return TB_GO_ON;
     }
     if (untuned && tb_is_suppressed(start) && !tb_is_answerable(start)) {
@@ -375,8 +378,9 @@ static int tb_rail(tb_start *start, int argc, char **argv)
     return tb_tune(start, argc, argv);
 }
 
-/* What is due before the program's own main: TB_GO_ON, or the exit code with which it must stop. */
-static int tb_act(const tb_artifact *artifact, const char *suppressed, int argc, char **argv)
+/* What is due before the program's own main: TB_GO_ON, or the exit code with which it must stop. `unmet`: what the
+ * stamps need and this CPU lacks, or NULL. */
+static int tb_act(const tb_artifact *artifact, const tb_need *unmet, const char *suppressed, int argc, char **argv)
 {
     tb_start start = {.artifact = artifact, .policy = artifact->policy, .suppressed = suppressed, .only = ""};
     const char *mode = tb_variable("TUNEBUILD_MODE"), *explicit_path = tb_variable("TUNEBUILD_MANIFEST");
@@ -384,8 +388,9 @@ static int tb_act(const tb_artifact *artifact, const char *suppressed, int argc,
     tb_read_flags(&start, argc, argv);
     start.depth = tb_take_depth(artifact->app);
     if (artifact->kind == TB_RELEASED) {
-        tb_judge_box(&start);
-        if (start.is_foreign) tb_say(&start, "%s was %s", artifact->app, start.why_foreign);
+        tb_judge_box(&start, unmet);
+        if (start.is_foreign)
+            tb_say(&start, "%s was %s; build it here to tune it for this box", artifact->app, start.why_foreign);
         return TB_GO_ON;
     }
     if (*mode && !tb_is(mode, "normal")) return TB_GO_ON; /* a tuner's own process: no recursion */
@@ -401,7 +406,7 @@ static int tb_act(const tb_artifact *artifact, const char *suppressed, int argc,
     start.acts = start.forced || tb_is(start.policy, "auto") || tb_is(start.policy, "restart");
     tb_find_executable(&start);
     tb_find_project(&start);
-    tb_judge_box(&start);
+    tb_judge_box(&start, unmet);
     tb_judge_sidecar(&start);
     return tb_rail(&start, argc, argv);
 }
