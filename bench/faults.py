@@ -17,7 +17,19 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from faultlab import building, crash, crowds, damage, large, limits, sharing, signals, surroundings
+from faultlab import (
+    building,
+    clocks,
+    configs,
+    crash,
+    crowds,
+    damage,
+    large,
+    limits,
+    sharing,
+    signals,
+    surroundings,
+)
 from faultlab.common import Result
 
 ROWS: Mapping[int, Callable[[bool], Result]] = {
@@ -26,10 +38,12 @@ ROWS: Mapping[int, Callable[[bool], Result]] = {
     4: damage.torn,
     8: sharing.concurrent,
     9: sharing.dead_holder,
+    11: clocks.skewed,
     14: limits.read_only,
     15: limits.full_disk,
     16: limits.failing_calls,
     20: damage.foreign,
+    22: configs.hostile,
     23: damage.hostile,
     24: signals.interrupted,
     25: surroundings.odd_output,

@@ -19,17 +19,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from faultlab.common import (
-    Tally,
-    environment,
-    must,
-    processes_in,
-    record,
-    tiny,
-    traceback_in,
-    tunebuild,
-    workshop,
-)
+from faultlab.common import Tally, environment, processes_in, traceback_in, workshop
+from faultlab.tiny import Tiny
 from tunebuild import cache, sidecar
 from tunebuild.document import Document
 
@@ -61,35 +52,27 @@ class Command:
     measures: bool = False
 
 
-def _env(place: Path) -> dict[str, str]:
-    return environment(place, **_QUIET)
-
-
-def _tool(place: Path, *words: str) -> None:
-    must(tunebuild(place / "tiny", *words, env=_env(place)))
-
-
-def _record(place: Path, winner: str) -> None:
-    record(place / "tiny", winner, _env(place))
+def _tiny(place: Path) -> Tiny:
+    return Tiny(place / "tiny", environment(place, **_QUIET))
 
 
 def _new(place: Path) -> None:
-    tiny(place / "tiny", _BRIEF)
+    _tiny(place).write(_BRIEF)
 
 
 def _to_mint(place: Path) -> None:
     """A tune binary, an artifact, and a sidecar whose winner the mint replaces."""
     _new(place)
-    _tool(place, "build", "--mode", "tune")
-    _record(place, "slow40")
-    _tool(place, "build")
+    _tiny(place).must("build", "--mode", "tune")
+    _tiny(place).record("slow40")
+    _tiny(place).must("build")
 
 
 def _to_collect(place: Path) -> None:
     """A cache over its limit by one huge entry, half of the others older, and what killed writers left long ago."""
     _new(place)
-    _tool(place, "build", "--mode", "tune")
-    _tool(place, "build")
+    _tiny(place).must("build", "--mode", "tune")
+    _tiny(place).must("build")
     huge = place / "cache/entries/zz/huge"
     huge.parent.mkdir(parents=True, exist_ok=True)
     with huge.open("wb") as stream:
@@ -110,9 +93,9 @@ def _to_collect(place: Path) -> None:
 def _to_release(place: Path) -> None:
     """An older bundle of another winner than the sidecar now has."""
     _new(place)
-    _record(place, "slow40")
-    _tool(place, "release", "--quick")
-    _record(place, "slow1")
+    _tiny(place).record("slow40")
+    _tiny(place).must("release", "--quick")
+    _tiny(place).record("slow1")
 
 
 COMMANDS = (
@@ -140,7 +123,7 @@ def _is_leftover(path: Path) -> bool:
 
 
 def _winners(place: Path) -> dict[str, str] | str:
-    found = sidecar.read(place / "tiny/tiny.tune.json")
+    found = sidecar.read(_tiny(place).sidecar)
     return dict(found.kernels) if isinstance(found, Document) else str(found)
 
 
@@ -158,7 +141,7 @@ class State:
 
 def _state(place: Path) -> State:
     root = place / "tiny"
-    said = tunebuild(root, "status", "--json", env=_env(place)).stdout
+    said = _tiny(place).run("status", "--json").stdout
     made = _tree(root / "build", (*_KEPT_LOGS, "state.json", "status.json"))
     kept = {
         name: text
@@ -226,7 +209,7 @@ def _strace(place: Path, command: Command, *words: str) -> int:
     """Run the command under strace, which follows no child; its log is beside the place."""
     log = ["-o", str(place.parent / "log")]
     trace = ["strace", "-qq", "-y", "-e", "signal=none", "-e", f"trace={','.join(_CALLS)}", *log, *words]
-    return tunebuild(place / "tiny", *command.words, env=_env(place), before=tuple(trace)).returncode
+    return _tiny(place).run(*command.words, before=tuple(trace)).returncode
 
 
 def _points(place: Path, command: Command) -> list[tuple[str, int]]:
@@ -323,7 +306,7 @@ def _after(place: Path, command: Command, old: State, new: State) -> str:
     if why := _torn(place, old, new, command.measures):
         return why
     _age_leftovers(place)
-    again = tunebuild(place / "tiny", *command.words, env=_env(place))
+    again = _tiny(place).run(*command.words)
     if again.returncode or traceback_in(again):
         return f"the next run ends with {again.returncode}: {again.stderr[-300:]}"
     if why := _left_behind(place):

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tunebuild import scaffold
 from tunebuild.model import Box
 
 ROOT = Path(__file__).parents[2]
@@ -98,6 +99,14 @@ def project(folder: Path, name: str = "project") -> Path:
     return target
 
 
+def small(folder: Path) -> Path:
+    """The project that `tunebuild init` writes. It is named after its own folder, so that one is always alike."""
+    root = folder / "project"
+    root.mkdir(parents=True)
+    scaffold.init(root)
+    return root
+
+
 def traceback_in(done: subprocess.CompletedProcess[str]) -> str:
     """The last line of a traceback, "" when there is none."""
     text = done.stdout + done.stderr
@@ -122,62 +131,20 @@ def processes_in(place: Path) -> list[tuple[int, str]]:
     return found
 
 
-_TINY = """\
-[project]
-name = "tiny"
-[build]
-cc = "{cc}"
-[family.scale]
-prototype = "void scale(float *restrict y, const float *restrict x, size_t n)"
-fallback = "slow40"
-[family.scale.grid.axes]
-slow = [40, 1]
-[family.scale.args]
-y = {{ out = "f32[n]" }}
-x = {{ in = "f32[n]" }}
-[family.scale.workload.l1]
-n = 512
-[measure]
-"""
-_TINY_HEAD = "#include <stddef.h>\n"
-_TINY_REFERENCE = (
-    "void scale(float *restrict y, const float *restrict x, size_t n)\n"
-    "{\n    for (int again = 0; again < 60; again++) {\n        for (size_t i = 0; i < n; i++)\n"
-    '            y[i] = 2.0f * x[i];\n        __asm__ volatile("" ::: "memory");\n    }\n}\n'
+_HOLD = (
+    "import sys, time, pathlib\nfrom tunebuild import emit\n"
+    "with emit.locked(pathlib.Path(sys.argv[1])):\n    print('held', flush=True)\n    time.sleep(600)\n"
 )
-_TINY_ROW = (
-    "{{ prototype }}\n{\n    for (int again = 0; again < {{ slow }}; again++) {\n"
-    "        for (size_t i = 0; i < n; i++)\n            y[i] = 2.0f * x[i];\n"
-    '        __asm__ volatile("" ::: "memory");\n    }\n}\n'
-)
-_RECORD = """
-import sys
-from pathlib import Path
-from tunebuild import generate, sidecar
-from tunebuild.upsert import Change
-made = generate.generate(Path.cwd())
-change = Change(kernels={"scale": sys.argv[1]}, built={"scale": made.built["scale"]})
-sidecar.save(made.records["tiny"].path, change, box=made.box, built_now=made.built)
-"""
 
 
-def tiny(root: Path, measure: Mapping[str, float], cc: str = "auto") -> Path:
-    """The project `tiny`: one family whose row `slow1` is forty times as fast as its fallback, `slow40`, and
-    more than its reference."""
-    folder = root / "kernels/templates/scale"
-    folder.mkdir(parents=True)
-    (folder / "kernel.c.j2").write_text(_TINY_HEAD + _TINY_ROW)
-    (folder / "reference.c").write_text(_TINY_HEAD + _TINY_REFERENCE)
-    constants = "".join(f"{name} = {value}\n" for name, value in measure.items())
-    (root / "tune.toml").write_text(_TINY.format(cc=cc) + constants)
-    return root
-
-
-def record(root: Path, winner: str, env: Mapping[str, str]) -> None:
-    """Write the sidecar of `tiny` as a mint that chose ``winner`` would."""
-    must(python(_RECORD, winner, cwd=root, env=env))
-
-
-def must(done: subprocess.CompletedProcess[str]) -> None:
-    if done.returncode:
-        raise RuntimeError(done.stdout + done.stderr)
+@contextmanager
+def holder(path: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Another process that holds the lock of ``path``, and is killed at the end."""
+    words = [sys.executable, "-c", _HOLD, str(path)]
+    with subprocess.Popen(words, cwd="/", env={"PYTHONPATH": str(ROOT)}, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        try:
+            yield process
+        finally:
+            process.kill()

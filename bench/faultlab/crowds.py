@@ -11,19 +11,11 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from faultlab.common import Result, Tally, environment, missing, tunebuild, workshop
-from tunebuild import building, cache, scaffold
+from faultlab.common import Result, Tally, environment, missing, small, tunebuild, workshop
+from tunebuild import building, cache
 
 SEED = 3
 HEADER = "kernels/include/number.h"
-
-
-def _small(folder: Path) -> Path:
-    """The project that `tunebuild init` writes. It is named after its own folder, so that one is always alike."""
-    root = folder / "project"
-    root.mkdir(parents=True)
-    scaffold.init(root)
-    return root
 
 
 def _start(root: Path, env: Mapping[str, str]) -> subprocess.Popen[bytes]:
@@ -44,13 +36,13 @@ def killed_builds(quick: bool) -> Result:
     tally, dice = Tally(), random.Random(SEED)
     with workshop() as folder:
         env = environment(folder, TUNEBUILD_CACHE="off")
-        clean = _small(folder / "clean")
+        clean = small(folder / "clean")
         started = time.monotonic()
         tunebuild(clean, "build", env=env)
         longest_s = time.monotonic() - started
         wanted = _made(clean)
         for trial in range(4 if quick else 50):
-            root = _small(folder / f"killed_{trial}")
+            root = small(folder / f"killed_{trial}")
             after_s = dice.uniform(0.1, longest_s)
             process = _start(root, env)
             time.sleep(after_s)
@@ -100,7 +92,7 @@ def damaged_entries(quick: bool) -> Result:
     """Entries and sets of a real cache, damaged in every way: a miss, or the bytes that were stored."""
     tally, dice = Tally(), random.Random(SEED)
     with workshop() as folder:
-        root = _small(folder)
+        root = small(folder)
         tunebuild(root, "build", env=environment(folder))
         whole = folder / "cache"
         entries = sorted(path for path in (whole / "entries").rglob("*") if path.is_file())
@@ -127,13 +119,13 @@ def shared_cache(quick: bool) -> Result:
     """Folders that build with one cold cache at once: all succeed and are equal, one entry a key."""
     tally = Tally()
     with workshop() as folder:
-        for number in range(1 if quick else 6):
+        for number in range(1 if quick else 50):
             store = cache.Store(folder / f"cache_{number}")
             env = environment(folder, TUNEBUILD_CACHE=str(store.root))
-            roots = [_small(folder / f"round_{number}/{index}") for index in range(2 if quick else 8)]
+            roots = [small(folder / f"round_{number}/{index}") for index in range(2 if quick else 8)]
             codes = [process.wait() for process in [_start(root, env) for root in roots]]
             entries = cache.info(store).entries
-            alone = _small(folder / f"round_{number}/alone")
+            alone = small(folder / f"round_{number}/alone")
             tunebuild(alone, "build", env=env)
             extra = cache.info(store).entries - entries
             wanted = _made(alone)
@@ -154,7 +146,7 @@ def emptied_cache(quick: bool) -> Result:
     until = time.monotonic() + (5 if quick else 60)
     with workshop() as folder:
         env = environment(folder)
-        roots = [_small(folder / f"project_{index}") for index in range(2 if quick else 8)]
+        roots = [small(folder / f"project_{index}") for index in range(2 if quick else 8)]
         running = {root: _start(root, env) for root in roots}
         store = cache.Store(folder / "cache")
         while running:
@@ -181,10 +173,10 @@ def together(quick: bool) -> Result:
     tally, dice = Tally(), random.Random(SEED)
     with workshop() as folder:
         env = environment(folder)
-        serial = _small(folder / "serial")
+        serial = small(folder / "serial")
         tunebuild(serial, "build", env=env)
         wanted = _made(serial)
-        root = _small(folder / "shared")
+        root = small(folder / "shared")
         for number in range(2 if quick else 20):
             shutil.rmtree(root / "build", ignore_errors=True)
             running = []
@@ -206,7 +198,7 @@ def instant_edits(quick: bool) -> Result:
         return Result(12, "edits under an unchanged time", 0, 0, skipped=why)
     tally = Tally()
     with workshop() as folder:
-        root = _small(folder)
+        root = small(folder)
         template = root / "kernels/templates/dot_f32/kernel.c.j2"
         own = "const char {{ fn }}_number[]"
         template.write_text(f'#include "number.h"\nextern {own};\n{own} = NUMBER;\n' + template.read_text())

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from faultlab import configs
 from faultlab.common import BOX, ROOT, Result, Tally, environment, project, traceback_in, tunebuild, workshop
 from tunebuild import manifest, sidecar, verdict
 from tunebuild.document import Built, Document, Unreadable, parse, render
@@ -128,13 +129,16 @@ _POISON = ("1e999", "NaN", '"\\ud800"', "[" * 3000, "\0", "}")
 
 
 def hostile(quick: bool) -> Result:
-    """Row 23. Made-up sidecars: no traceback, and whatever is stamped is a row of the grid that runs here."""
+    """Row 23. Made-up sidecars: no traceback, and whatever is stamped is a row of the grid that runs here. And
+    made-up tune.toml files."""
     tally, chance = Tally(), random.Random(23)
     made = manifest.read(ROOT / "tests/projects/own_clock")
-    for number in range(2000 if quick else 50_000):
+    count = 2_000 if quick else 50_000
+    for number in range(count):
         data = _made_up(chance)
         tally.add(f"input {number} {data[:80]!r}", _stamped(made, data))
-    return tally.result(23, "hostile sidecar: names, numbers, nests, duplicates, foreign winners")
+    told = configs.mutated(quick, tally)
+    return tally.result(23, f"hostile files: {count:,} sidecars; {told}")
 
 
 def _stamped(made: Manifest, data: bytes) -> str:

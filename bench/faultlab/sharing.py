@@ -1,4 +1,4 @@
-"""Rows 8 and 9: many writers of one sidecar, and a lock whose holder dies."""
+"""Rows 8 and 9: many writers of one sidecar, whole mints among them, and a lock whose holder dies."""
 
 from __future__ import annotations
 
@@ -8,15 +8,11 @@ import sys
 import time
 from pathlib import Path
 
-from faultlab.common import BOX, ROOT, Result, Tally, workshop
+from faultlab.common import BOX, Result, Tally, environment, holder, workshop
+from faultlab.tiny import Tiny
 from tunebuild import sidecar
 from tunebuild.document import Document
 from tunebuild.upsert import Change
-
-_HOLD = (
-    "import sys, time, pathlib\nfrom tunebuild import emit\n"
-    "with emit.locked(pathlib.Path(sys.argv[1])):\n    print('held', flush=True)\n    time.sleep(600)\n"
-)
 
 
 def concurrent(quick: bool) -> Result:
@@ -38,7 +34,47 @@ def concurrent(quick: bool) -> Result:
                 tally.add(key, "" if key in found.kernels and key in found.race else "lost")
             last = found.provenance.get(f"pin{number}")
             tally.add(f"pin{number}", "" if last == rounds - 1 else f"is {last}")
-    return tally.result(8, f"{writers} concurrent mints of different scopes, {rounds} rounds")
+        mints = 1 if quick else 50
+        _whole_mints(folder, mints, tally)
+    fault = f"{writers} writers of different scopes, {rounds} rounds; {len(_SCOPES)} mints at once, {mints} rounds"
+    return tally.result(8, fault)
+
+
+_SCOPES = tuple(f"scale{number}" for number in range(8))
+_BRIEF = {
+    "settle_s": 0.0, "probe_windows": 3, "probe_window_ms": 0.5, "probe_pairs": 6, "slice_ms": 0.2,
+    "min_slice_ms": 0.2, "dose_ms": 0.5, "floor_doses": 0.2, "max_rounds": 2, "validate_slice_ms": 0.2,
+    "validate_first_pairs": 6, "validate_max_pairs": 6, "ceiling_cv_pct": 1e6,
+}  # fmt: skip
+
+
+def _whole_mints(folder: Path, rounds: int, tally: Tally) -> None:
+    """The command itself: a `tunebuild mint --only` for each of eight scopes, started together."""
+    project = Tiny(folder / "tiny", environment(folder, TUNEBUILD_NOISE_OVERRIDE="1"))
+    project.write(_BRIEF, families=_SCOPES)
+    project.must("build", "--mode", "tune")
+    for number in range(rounds):
+        project.sidecar.unlink(missing_ok=True)
+        running = [_start(project, scope) for scope in _SCOPES]
+        said = [process.communicate()[0] for process in running]
+        found = sidecar.read(project.sidecar)
+        assert isinstance(found, Document), found
+        for scope, process, words in zip(_SCOPES, running, said, strict=True):
+            kept = scope in found.kernels and scope in found.race and scope in found.built
+            failed = f"exit {process.returncode}: {words[-200:]}" if process.returncode else ""
+            tally.add(f"round {number}, mint of {scope}", failed or ("" if kept else "lost"))
+        archived = sum(1 for path in (folder / "history").rglob("*.tune.json"))
+        wanted = (number + 1) * len(_SCOPES)
+        tally.add(
+            f"round {number}, history", "" if archived == wanted else f"{archived} of {wanted} archived"
+        )
+
+
+def _start(project: Tiny, scope: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "tunebuild", "mint", "--quiet", "--only", f"={scope}"], cwd=project.root,
+        env=dict(project.env), text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+    )  # fmt: skip
 
 
 def _mint(path: Path, number: int, rounds: int) -> None:
@@ -54,16 +90,13 @@ def dead_holder(quick: bool) -> Result:
     tally = Tally()
     with workshop() as folder:
         path = folder / "a.tune.json"
-        words = [sys.executable, "-c", _HOLD, str(path)]
         for number in range(3 if quick else 20):
-            with subprocess.Popen(words, stdout=subprocess.PIPE, env={"PYTHONPATH": str(ROOT)}) as holder:
-                assert holder.stdout is not None
-                holder.stdout.readline()
+            with holder(path) as holding:
                 waiter = multiprocessing.get_context("fork").Process(target=_mint, args=(path, number, 1))
                 waiter.start()
                 time.sleep(0.05)
                 waited = waiter.is_alive()
-                holder.kill()
+                holding.kill()
                 killed = time.monotonic()
                 waiter.join(10)
                 took = time.monotonic() - killed

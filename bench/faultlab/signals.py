@@ -19,19 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from faultlab.common import (
-    ROOT,
-    Result,
-    Tally,
-    environment,
-    must,
-    processes_in,
-    record,
-    tiny,
-    traceback_in,
-    tunebuild,
-    workshop,
-)
+from faultlab.common import Result, Tally, environment, holder, processes_in, traceback_in, workshop
+from faultlab.tiny import Tiny
 from tunebuild import sidecar
 from tunebuild.document import Document
 
@@ -50,40 +39,41 @@ def killed_mint(quick: bool) -> Result:
     """Row 2. SIGKILL at every event of a mint and at random moments: the sidecar is the old one, or whole."""
     tally, chance = Tally(), random.Random(2)
     with workshop() as folder:
-        root, env = tiny(folder / "tiny", _LONG), environment(folder, **_LOUD)
-        must(tunebuild(root, "build", "--mode", "tune", env=env))
-        record(root, "slow40", env)
-        path = root / "tiny.tune.json"
+        tiny = Tiny(folder / "tiny", environment(folder, **_LOUD))
+        tiny.write(_LONG)
+        tiny.must("build", "--mode", "tune")
+        tiny.record("slow40")
+        path = tiny.sidecar
         old = path.read_bytes()
         started = time.monotonic()
-        events = 0 if quick else _events(root, env, stop_at=0)
+        events = 0 if quick else _events(tiny, stop_at=0)
         took = time.monotonic() - started
         path.write_bytes(old)
         for number in (5,) if quick else range(1, events + 1):
-            _events(root, env, stop_at=number)
-            tally.add(f"at event {number}", _as_before(root, old, env, late=False))
+            _events(tiny, stop_at=number)
+            tally.add(f"at event {number}", _as_before(tiny, old, late=False))
             path.write_bytes(old)
         for number in range(0 if quick else 40):
             moment = chance.uniform(0.2, took)
-            with _mint(root, env) as running:
+            with _mint(tiny) as running:
                 time.sleep(moment)
                 running.kill()
-            tally.add(f"{number}: after {moment:.2f} s", _as_before(root, old, env, late=True))
+            tally.add(f"{number}: after {moment:.2f} s", _as_before(tiny, old, late=True))
             path.write_bytes(old)
     return tally.result(2, "kill -9 at every event of a mint, and at random moments")
 
 
-def _mint(root: Path, env: Mapping[str, str]) -> subprocess.Popen[str]:
+def _mint(tiny: Tiny) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-m", "tunebuild", "mint"], cwd=root, env=dict(env), text=True,
+        [sys.executable, "-m", "tunebuild", "mint"], cwd=tiny.root, env=dict(tiny.env), text=True,
         stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
     )  # fmt: skip
 
 
-def _events(root: Path, env: Mapping[str, str], stop_at: int) -> int:
+def _events(tiny: Tiny, stop_at: int) -> int:
     """Mint, and kill it at event ``stop_at``, 0: never; how many events there were."""
     seen = 0
-    with _mint(root, env) as running:
+    with _mint(tiny) as running:
         assert running.stdout is not None
         for line in running.stdout:
             seen += line.startswith("@tune ")
@@ -93,11 +83,11 @@ def _events(root: Path, env: Mapping[str, str], stop_at: int) -> int:
     return seen
 
 
-def _as_before(root: Path, old: bytes, env: Mapping[str, str], *, late: bool) -> str:
+def _as_before(tiny: Tiny, old: bytes, *, late: bool) -> str:
     """The old file, byte for byte; a kill that came ``late`` may find the new one, whole."""
-    if left := _gone_within(root, 5):
+    if left := _gone_within(tiny.root, 5):
         return left
-    path = root / "tiny.tune.json"
+    path = tiny.sidecar
     if path.read_bytes() != old:
         found = sidecar.read(path)
         if (
@@ -106,7 +96,7 @@ def _as_before(root: Path, old: bytes, env: Mapping[str, str], *, late: bool) ->
             or found.race.get("scale", {}).get("winner") != "slow1"
         ):
             return f"the sidecar changed: {found}"
-    done = tunebuild(root, "status", env=env)
+    done = tiny.run("status")
     return traceback_in(done) or (f"status: exit {done.returncode}" if done.returncode else "")
 
 
@@ -263,20 +253,8 @@ def _written(terminal: Terminal) -> bool:
 @contextlib.contextmanager
 def _lock_held(root: Path) -> Iterator[subprocess.Popen[bytes]]:
     """Another process holds the build lock all the time."""
-    code = (
-        "import sys, time, pathlib\nfrom tunebuild import emit\n"
-        "with emit.locked(pathlib.Path(sys.argv[1])):\n    print('held', flush=True)\n    time.sleep(600)\n"
-    )
-    with subprocess.Popen(
-        [sys.executable, "-c", code, str(root / "build/build")], cwd="/", env={"PYTHONPATH": str(ROOT)},
-        stdout=subprocess.PIPE,
-    ) as holder:  # fmt: skip
-        assert holder.stdout is not None
-        holder.stdout.readline()
-        try:
-            yield holder
-        finally:
-            holder.kill()
+    with holder(root / "build/build") as holding:
+        yield holding
 
 
 _STUBBORN = "stubborn"  # a file of this name makes the compiler deaf to requests
@@ -314,40 +292,38 @@ def interrupted(quick: bool) -> Result:
         compiler = folder / "slow cc"
         compiler.write_text(_COMPILER)
         compiler.chmod(0o755)
-        root = tiny(folder / "tiny", _LONG, cc=f"'{compiler}'")
-        env = environment(folder, **_LOUD, TUNEBUILD_CACHE="off", TERM="xterm")
-        must(tunebuild(root, "build", "--mode", "tune", env=env))
+        tiny = Tiny(folder / "tiny", environment(folder, **_LOUD, TUNEBUILD_CACHE="off", TERM="xterm"))
+        tiny.write(_LONG, cc=f"'{compiler}'")
+        tiny.must("build", "--mode", "tune")
         cases = [(phase, number) for phase in PHASES for number in _SIGNALS]
         for phase, number in _QUICK if quick else cases:
-            tally.add(f"{phase.name}, {number.name}", _signalled(root, env, phase, number))
-        (root / _STUBBORN).touch()
+            tally.add(f"{phase.name}, {number.name}", _signalled(tiny, phase, number))
+        (tiny.root / _STUBBORN).touch()
         for presses in (1, 2):
-            why = _signalled(root, env, _COMPILES, signal.SIGINT, presses)
+            why = _signalled(tiny, _COMPILES, signal.SIGINT, presses)
             tally.add(f"a deaf compiler, Ctrl-C {presses} times", why)
-        (root / _STUBBORN).unlink()
+        (tiny.root / _STUBBORN).unlink()
         for phase in () if quick else PHASES:
-            why = _signalled(root, env, phase, signal.SIGINT, presses=2)
+            why = _signalled(tiny, phase, signal.SIGINT, presses=2)
             tally.add(f"{phase.name}, Ctrl-C twice", why)
     return tally.result(24, "Ctrl-C once and twice, Ctrl-Z, SIGTERM, SIGHUP in every phase, on a terminal")
 
 
-def _signalled(
-    root: Path, env: Mapping[str, str], phase: Phase, number: signal.Signals, presses: int = 1
-) -> str:
+def _signalled(tiny: Tiny, phase: Phase, number: signal.Signals, presses: int = 1) -> str:
     """What went wrong with one signal in one phase, "" nothing."""
-    (root / "tiny.tune.json").unlink(missing_ok=True)
+    tiny.sidecar.unlink(missing_ok=True)
     if phase.clean:
-        shutil.rmtree(root / "build", ignore_errors=True)
-    with phase.before(root) as holder, Terminal(root, phase.words, env) as terminal:
+        shutil.rmtree(tiny.root / "build", ignore_errors=True)
+    with phase.before(tiny.root) as other, Terminal(tiny.root, phase.words, tiny.env) as terminal:
         if not terminal.until(phase.reached):
             return f"the phase was never reached: {terminal.text[-300:]}"
         if number == signal.SIGTSTP:
-            return _stopped(terminal, holder)
-        return _ended(terminal, number, presses, holder)
+            return _stopped(terminal, other)
+        return _ended(terminal, number, presses, other)
 
 
 def _ended(
-    terminal: Terminal, number: signal.Signals, presses: int, holder: subprocess.Popen[bytes] | None
+    terminal: Terminal, number: signal.Signals, presses: int, other: subprocess.Popen[bytes] | None
 ) -> str:
     shown = len(terminal.text)
     sent = time.monotonic()
@@ -369,9 +345,9 @@ def _ended(
         return f"took {took:.1f} s"
     if presses == 1 and (left := _gone_within(terminal.root, 0.5)):
         return left
-    if holder is not None:
-        holder.kill()
-        holder.wait()
+    if other is not None:
+        other.kill()
+        other.wait()
     return _locks_held(terminal.root) if presses == 1 else ""
 
 
@@ -385,7 +361,7 @@ def _locks_held(root: Path) -> str:
     return ""
 
 
-def _stopped(terminal: Terminal, holder: subprocess.Popen[bytes] | None) -> str:
+def _stopped(terminal: Terminal, other: subprocess.Popen[bytes] | None) -> str:
     """Ctrl-Z stops it, and it goes on where it was: the same end as without."""
     terminal.send(signal.SIGTSTP)
     pressed = time.monotonic()
@@ -394,8 +370,8 @@ def _stopped(terminal: Terminal, holder: subprocess.Popen[bytes] | None) -> str:
             return f"is not stopped but {terminal.stat() or 'gone'}"
         time.sleep(0.01)
     time.sleep(1.0)
-    if holder is not None:
-        holder.kill()
+    if other is not None:
+        other.kill()
     os.killpg(terminal.pid, signal.SIGCONT)
     code = terminal.code()
     if code:
