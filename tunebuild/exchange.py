@@ -37,6 +37,7 @@ Accept = Literal["verified", "any"]
 Tier = Literal["exact", "class"]
 Resolver = Callable[[str, str, str], bool]
 
+ENTRY_POINTS = "tunebuild.resolvers"  # where packages name theirs
 _SHA = re.compile(r"[0-9a-f]{64}")
 _PATH_LIKE = re.compile(r"^(~|\.{0,2}/|[A-Za-z]:[\\/]|\\\\)|^[a-z][a-z0-9+.-]*://")
 _RACE_KEYS = ("winner", "fallback", "demoted", "rejected", "margin_pct", "floor_pct")
@@ -279,7 +280,8 @@ def _shared_race(table: Mapping[str, Json]) -> dict[str, Json]:
 
 
 def resolver(scope: Scope, here: Here, accept: Accept = "verified") -> Resolver | None:
-    """What `resolver` of a scope names: the exchange, or a function of a Python file. None: nothing.
+    """What `resolver` of a scope names: the exchange, an installed package's entry point, or a function of a
+    Python file. None: nothing.
 
     It takes the scope's name, the sidecar's path and the demand as text, and says whether to look again.
     """
@@ -288,6 +290,8 @@ def resolver(scope: Scope, here: Here, accept: Accept = "verified") -> Resolver 
     kind, _, rest = scope.resolver.partition(":")
     if kind == EXCHANGE:
         return lambda _scope, _path, demand: pull(rest, here, parse_demand(demand), accept) is not None
+    if kind == "entry":
+        return _installed(rest)
     file, _, name = scope.resolver.rpartition(":")
     return _function(scope.root / file, name)
 
@@ -300,9 +304,22 @@ def _function(path: Path, name: str) -> Resolver:
         raise UsageError(f"{path} is no Python file")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    found = getattr(module, name, None)
+    return _callable(getattr(module, name, None), f"{path} has no function {name}", name)
+
+
+def _installed(name: str) -> Resolver:
+    from importlib.metadata import entry_points
+
+    known = entry_points(group=ENTRY_POINTS)
+    if name not in known.names:
+        listed = ", ".join(sorted(known.names)) or "none"
+        raise UsageError(f"no installed package has the resolver {name}", fix=f"installed: {listed}")
+    return _callable(known[name].load(), f"the entry point {name} of {ENTRY_POINTS} is no function", name)
+
+
+def _callable(found: object, otherwise: str, name: str) -> Resolver:
     if not callable(found):
-        raise UsageError(f"{path} has no function {name}", fix=f"define {name}(scope, path, demand) -> bool")
+        raise UsageError(otherwise, fix=f"define {name}(scope, path, demand) -> bool")
     return cast("Resolver", found)
 
 

@@ -14,7 +14,7 @@ from tunebuild.records import Notes
 from tunebuild.tables import AppTable, ConfirmTable, RootTable, ScopeTable
 
 NAME = re.compile(r"[A-Za-z_][\w-]{0,63}", re.ASCII)
-_RESOLVER = re.compile(r"exchange:\S+|[^:]+\.py:[A-Za-z_]\w*", re.ASCII)
+_RESOLVER = re.compile(r"exchange:\S+|entry:[A-Za-z_][\w.-]*|[^:]+\.py:[A-Za-z_]\w*", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,8 +127,8 @@ def _scope(name: str, table: ScopeTable, one: Joined, modules: Mapping[str, Modu
         defaults = files.inside(root, root, table.defaults, "anything", (*path, "defaults"), notes)
     if table.resolver and not _RESOLVER.fullmatch(table.resolver):
         what = f"`{table.resolver}` is no resolver"
-        notes.add((*path, "resolver"), what, "write exchange:URL or file.py:function")
-    elif table.resolver and not table.resolver.startswith("exchange:"):
+        notes.add((*path, "resolver"), what, "write exchange:URL, entry:NAME or file.py:function")
+    elif table.resolver and not table.resolver.startswith(("exchange:", "entry:")):
         file_text = table.resolver.rpartition(":")[0]
         files.inside(root, root, file_text, "file", (*path, "resolver"), notes)
     key, version = _version(table, path, notes, modules)

@@ -101,7 +101,9 @@ class ScopeTable:
     version_of: str = key("`module/CONSTANT`: winners are valid for this value alone.", "")
     version_key: str = key("Its name in the sidecar. Default: the constant's name in lower case.", "")
     defaults: str = key("The folder of `<class>.tune-defaults.json`, relative to this file.", "")
-    resolver: str = key("Where winners of other boxes come from: `exchange:URL` or `file.py:function`.", "")
+    resolver: str = key(
+        "Where winners of other boxes come from: `exchange:URL`, `entry:NAME` or `file.py:function`.", ""
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -380,6 +380,29 @@ def test_resolver_of_a_scope_may_be_a_function_of_a_file(tmp_path: Path) -> None
     assert exchange.resolver(_scope(tmp_path, ""), here(tmp_path)) is None
 
 
+def test_resolver_of_a_scope_may_be_an_entry_point_of_a_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    facts = tmp_path / "site/fleet_tunes-1.0.dist-info"
+    facts.mkdir(parents=True)
+    (facts / "METADATA").write_text("Metadata-Version: 2.1\nName: fleet-tunes\nVersion: 1.0\n")
+    (facts / "entry_points.txt").write_text(
+        "[tunebuild.resolvers]\nfleet = fleet_tunes:find\nno = fleet_tunes:TEXT\n"
+    )
+    (tmp_path / "site/fleet_tunes.py").write_text(
+        "TEXT = 'x'\ndef find(scope, path, demand):\n    return (scope, path, demand) == ('s', 'p', 'd')\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path / "site")
+    found = exchange.resolver(_scope(tmp_path, "entry:fleet"), here(tmp_path))
+    assert found is not None
+    assert found("s", "p", "d") is True
+    with pytest.raises(UsageError, match="no installed package has the resolver other") as caught:
+        exchange.resolver(_scope(tmp_path, "entry:other"), here(tmp_path))
+    assert caught.value.fix == "installed: fleet, no"
+    with pytest.raises(UsageError, match="is no function"):
+        exchange.resolver(_scope(tmp_path, "entry:no"), here(tmp_path))
+
+
 def test_url_of_no_known_kind_is_an_error_of_ours(tmp_path: Path) -> None:
     with pytest.raises(TunebuildError, match="cannot open nonsense://x"):
         exchange.lookup("nonsense://x", "p", OURS)
