@@ -40,7 +40,7 @@ def row(work: Path, asked: argparse.Namespace) -> list[Figure]:
     found = []
     for header, name in ((True, "a row with <immintrin.h>"), (False, "a row without a header")):
         cpu: dict[int, float] = {}
-        for grid in (dots.SIXTY_FOUR, dots.Grid(u=range(1, 13))):
+        for grid in (dots.small(64), dots.small(192)):
             folder = dots.write(work / f"row{grid.rows}{header}", grid, header=header)
             cpu[grid.rows] = take(TUNE_BUILD, folder, watch.environ(folder)).cpu_s
         few, many = sorted(cpu)

@@ -127,6 +127,11 @@ def large(rows: int) -> Grid:
     return Grid(acc=range(1, 11), u=range(1, 11), ahead=(0, 32, 64, 128, 256)[: max(rows // 400, 1)])
 
 
+def small(rows: int) -> Grid:
+    """``rows`` rows, a multiple of 8, of a few vectors each: what differs is how far ahead they fetch."""
+    return Grid(vec=(4, 8), acc=(1, 2), u=(1, 2), ahead=range(0, 4 * rows, 32))
+
+
 def flags() -> list[str]:
     """What all rows are compiled with: the widest vectors of this machine, by name."""
     wide = {"avx2": ["-mavx2"], "fma": ["-mfma"], "avx512f": ["-mavx512f", "-mprefer-vector-width=512"]}
