@@ -41,9 +41,3 @@ def test_generated_kernel_equals_its_golden_file(family: Family, row: Row) -> No
 
 def test_golden_folder_holds_nothing_else() -> None:
     assert {path.stem for path in GOLDEN.glob("*.c")} == {f"{f.name}__{r.suffix}" for f, r in CASES}
-
-
-@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
-def test_template_fits_on_two_screens(family: Family) -> None:
-    assert family.template is not None
-    assert len(family.template.read_text().splitlines()) <= 110
