@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -119,6 +120,8 @@ def _build_tune(root: Path, *, say: Say, explain: bool = False, target: str = ""
     # A row that fails keeps the binary from being linked, unless it was known to and is left out.
     rows = front.run(generated, ("rows", "tune"), keep_going=True, explain=explain, say=say)
     known = generate.read_broken(generated.root)
+    if troubled := tuple(failure for failure in rows.failures if _TROUBLE.search(failure.words)):
+        front.must(replace(rows, failures=troubled), "the tune build")
     broken = _broken(generated, rows, known)
     binary = graph.moved(graph.tune_binary(generated.plan), generated.graph.folder)
     linkable = all("defines" not in entry for entry in broken.values())
@@ -143,6 +146,13 @@ def _build_tune(root: Path, *, say: Say, explain: bool = False, target: str = ""
         for name, entry in broken.items()
     )
     return Built(generated, tuple(ran), rejected)
+
+
+# What a tool says, in the C locale, of a machine that is full or ill: no row is to blame, and none is rejected.
+_TROUBLE = re.compile(
+    "No space left on device|Disk quota exceeded|File too large|Input/output error|Too many open files"
+    "|Read-only file system"
+)
 
 
 def _symbol(failure: Failure) -> str:

@@ -131,8 +131,11 @@ def fetch(entry: Entry, into: Path, names: Mapping[str, Path] | None = None) -> 
         with contextlib.suppress(FileNotFoundError):
             temporary.unlink()
         handle = _create(os.fspath(temporary), file.mode)
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(file.data)
+        try:
+            with os.fdopen(handle, "wb") as stream:
+                stream.write(file.data)
+        except OSError as error:  # a write itself names no file
+            raise OSError(error.errno, error.strerror, os.fspath(target)) from error
         temporary.replace(target)
 
 

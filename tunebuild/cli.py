@@ -57,7 +57,7 @@ def _guarded(words: list[str]) -> int:
         _close_stdout()  # the reader went away (`| head`): no words
         return 128 + signal.SIGPIPE
     except OSError as error:  # a full disk, a folder without rights: the machine's trouble, not a defect
-        what = f"{error.strerror or error}: {error.filename or 'standard output'}"
+        what = f"{error.strerror or error}: {error.filename or 'a file, or standard output'}"
         if error.filename is None:
             _close_stdout()
         return _stop(words, what, 1)

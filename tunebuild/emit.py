@@ -81,9 +81,12 @@ def _begin(path: str, size: int) -> bytes | None:
 
 def _create(path: str, data: bytes) -> None:
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
+    left = data
     try:
-        while data:
-            data = data[os.write(handle, data) :]
+        while left:
+            left = left[os.write(handle, left) :]
+    except OSError as error:  # a full disk: a write itself names no file
+        raise OSError(error.errno, f"{error.strerror} ({len(data)} bytes)", path) from error
     finally:
         os.close(handle)
 
@@ -91,8 +94,13 @@ def _create(path: str, data: bytes) -> None:
 def _replace(path: str, data: bytes) -> None:
     folder, name = os.path.split(path)
     temporary = os.path.join(folder, f".{name}.{os.getpid()}.tmp")
-    _create(temporary, data)
-    os.replace(temporary, path)
+    try:
+        _create(temporary, data)
+        os.replace(temporary, path)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise OSError(error.errno, error.strerror, path) from error
 
 
 def write_durable(path: Path, data: bytes, mode: int = 0o644) -> None:

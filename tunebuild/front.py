@@ -395,6 +395,13 @@ def _environ(generated: Generated, hits: Path | None) -> dict[str, str]:
 def must(ran: Ran, what: str) -> Ran:
     """:raises WorkFailed: with the words of what failed."""
     if ran.code:
-        outputs = ", ".join(failure.output for failure in ran.failures) or "see above"
+        outputs = ", ".join(_told(failure) for failure in ran.failures) or "see above"
         raise WorkFailed(f"{what} failed: {outputs}")
     return ran
+
+
+def _told(failure: Failure) -> str:
+    """An output, and of its tool's words the line that says why."""
+    lines = [line.strip() for line in failure.words.splitlines() if line.strip()]
+    why = next((line for line in lines if "error:" in line), lines[-1] if lines else "")
+    return f"{failure.output} ({why[:200]})" if why else failure.output

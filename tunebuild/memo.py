@@ -54,13 +54,20 @@ def taken(root: str, ninja: str, paths: list[str]) -> bytes:
 
 
 def keep(root: str, mode: str, data: bytes) -> None:
-    """Remember what was taken."""
+    """Remember what was taken. Where that cannot be written, the next build takes the long way, and no harm is done."""
     path = _path(root, mode)
     folder, name = os.path.split(path)
     temporary = os.path.join(folder, f".{name}.{os.getpid()}.tmp")  # a name that is swept, as emit's are
-    with open(temporary, "wb") as stream:
-        stream.write(data)
-    os.replace(temporary, path)
+    try:
+        with open(temporary, "wb") as stream:
+            stream.write(data)
+        os.replace(temporary, path)
+    except OSError:
+        for left in (temporary, path):
+            try:
+                os.unlink(left)
+            except OSError:
+                continue
 
 
 def forget(root: str, mode: str) -> None:

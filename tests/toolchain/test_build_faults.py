@@ -277,6 +277,38 @@ def test_compiler_that_crashes_or_prints_without_end_fails_its_rows_alone(projec
     assert rejected == {"isa_base_u1", "isa_base_u2", "isa_base_u4"}
 
 
+def test_disk_that_is_full_while_rows_compile_rejects_no_row(project: Project) -> None:
+    compiler = wrapper(
+        project,
+        """case "$*" in *" -c "*isa_base_u2*)
+        echo "Fatal error: can't write 9 bytes to section .text: 'No space left on device'" >&2; exit 1;;
+        esac; exec gcc "$@\"""",
+    )
+    done = project.run("mint", "--quiet", "--json", code=1, CC=compiler)
+    error = json.loads(done.stdout.splitlines()[-1])["error"]
+    assert error.startswith("the tune build failed: build/obj/dot_f32/dot_f32__isa_base_u2.o (Fatal error: ")
+    assert "No space left on device" in error
+    assert not list(project.root.glob("*.tune.json"))
+    wrapper(project, 'exec gcc "$@"')
+    done = project.run("build", "--mode", "tune", CC=compiler)
+    assert "rejected" not in done.stderr
+
+
+def test_file_that_cannot_be_written_whole_is_named_with_its_size_and_leaves_nothing(
+    project: Project,
+) -> None:
+    words = f"ulimit -f 1; exec '{sys.executable}' -m tunebuild build"
+    done = subprocess.run(
+        ["bash", "-c", words], cwd=project.root, env=project.environ(), capture_output=True, text=True
+    )
+    assert done.returncode == 1
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("tunebuild: File too large (") and " bytes): " in line
+    assert str(project.root) in line
+    assert not list(project.root.rglob(".*.tmp"))
+    project.run("build")
+
+
 def test_compiler_that_hangs_is_killed_and_named(project: Project, tmp_path: Path) -> None:
     compiler = wrapper(
         project,
