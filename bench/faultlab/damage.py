@@ -4,12 +4,24 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from faultlab import configs
-from faultlab.common import BOX, ROOT, Result, Tally, environment, project, traceback_in, tunebuild, workshop
+from faultlab.common import (
+    BOX,
+    ROOT,
+    Result,
+    Tally,
+    environment,
+    project,
+    small,
+    traceback_in,
+    tunebuild,
+    workshop,
+)
 from tunebuild import manifest, sidecar, verdict
 from tunebuild.document import Built, Document, Unreadable, parse, render
 from tunebuild.identity import match_key
@@ -220,4 +232,50 @@ def versions(quick: bool) -> Result:
         tally.add(path.stem, "" if good else f"read as {found}")
         written = merge(found, Change(kernels={"next": "a"}), Writer(BOX, "2026-01-02T03:04:05Z"))
         tally.add(f"{path.stem}, next write", "" if "next" in written.document.kernels else "does not heal")
-    return tally.result(29, "upgrade and downgrade: files of other formats")
+    with workshop() as folder:
+        for name, why in _other_formats(folder):
+            tally.add(name, why)
+    return tally.result(29, "upgrade and downgrade: sidecars, caches and build folders of other formats")
+
+
+def _other_formats(folder: Path) -> list[tuple[str, str]]:
+    """A build folder and a cache whose files say another format, older and newer: made again, to the same bytes."""
+    root, env = small(folder), environment(folder)
+    tunebuild(root, "build", env=env)
+    wanted = {path: path.read_bytes() for path in _artifacts(root)}
+    found = []
+    for name, (pattern, old) in _FORMATS.items():
+        for other in (b"0", b"99"):
+            changed = 0
+            for path in folder.glob(pattern):
+                data = path.read_bytes() if path.is_file() else b""
+                if old in data:
+                    path.write_bytes(data.replace(old, old[:-1] + other, 1))
+                    changed += 1
+            if pattern.startswith("cache"):
+                shutil.rmtree(root / "build")  # so that it is asked
+            elif name != "memo":
+                for memo in (root / "build").glob("memo.*"):
+                    memo.unlink()
+            done = tunebuild(root, "build", env=env)
+            again = {path: path.read_bytes() for path in _artifacts(root)}
+            why = traceback_in(done) or (f"exit {done.returncode}" if done.returncode else "")
+            why = (
+                why
+                or ("" if again == wanted else "other bytes")
+                or ("" if changed else f"no {pattern} says {old!r}")
+            )
+            found.append((f"{name} of format {other.decode()}", why))
+    return found
+
+
+_FORMATS = {
+    "memo": ("project/build/memo.*", b"tunebuild memo 2"),
+    "state": ("project/build/state.json", b'"version": 1'),
+    "toolchains": ("project/build/toolchains.json", b'"version": 1'),
+    "cache entries": ("cache/entries/*/*", b"tunebuild-cache 1"),
+}
+
+
+def _artifacts(root: Path) -> list[Path]:
+    return sorted([*(root / "build/obj").rglob("*.o"), *(root / "build/normal").glob("*.so")])

@@ -23,8 +23,9 @@ from faultlab.common import (
     tunebuild,
     workshop,
 )
+from faultlab.tiny import Tiny
 from tunebuild import sidecar
-from tunebuild.document import Document
+from tunebuild.document import Document, parse
 
 _NO_OVERRIDE = ("setpriv", "--bounding-set", "-dac_override,-dac_read_search")
 
@@ -130,7 +131,50 @@ def full_disk(quick: bool) -> Result:
     with workshop() as folder:
         for free in (0, 1, 2) if quick else range(5):
             tally.add(f"tmpfs with {free} pages left", _on_full_tmpfs(folder, free))
+    for kilobytes in () if quick else range(100, 420, 10):
+        with workshop() as folder:
+            tally.add(f"mint on a tmpfs of {kilobytes} kB", _mint_on_small_tmpfs(folder, kilobytes))
     return tally.result(15, fault)
+
+
+_BRIEF = {
+    "settle_s": 0.0, "probe_windows": 3, "probe_window_ms": 0.5, "probe_pairs": 6, "max_rounds": 2,
+    "validate_first_pairs": 6, "validate_max_pairs": 6, "ceiling_cv_pct": 1e6,
+}  # fmt: skip
+# A mint on a full disk, then the same on one with room. What either says is on the terminal.
+_SMALL = """
+mount -t tmpfs -o "size=${1}k" tmpfs "$0" && cp -a "$2/." "$0" || exit 90
+cd "$0" && shift 2
+"$@"; echo "ended with $?"
+[ ! -e tiny.tune.json ] || grep -q '"scale": "slow1"' tiny.tune.json || echo "another winner"
+mount -o remount,size=64m "$0" && "$@"; echo "ended with $?"
+cat tiny.tune.json
+"""
+
+
+def _mint_on_small_tmpfs(folder: Path, kilobytes: int) -> str:
+    """It ends with 1 and names what could not be written, or ends well; with room again it ends well."""
+    env = environment(folder, TUNEBUILD_NOISE_OVERRIDE="1", TUNEBUILD_CACHE="off", TMPDIR=str(folder))
+    kept, place = Tiny(folder / "kept", env), folder / "small"
+    kept.write(_BRIEF)
+    place.mkdir()
+    words = (sys.executable, "-m", "tunebuild", "mint", "--quiet")
+    done = subprocess.run(
+        ["unshare", "-rm", "sh", "-c", _SMALL, str(place), str(kilobytes), str(kept.root), *words],
+        env=dict(env), capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    said = done.stdout + done.stderr
+    codes = [line.split()[-1] for line in done.stdout.splitlines() if line.startswith("ended with ")]
+    if wrong := traceback_in(done):
+        return wrong
+    if codes not in (["1", "0"], ["0", "0"]):
+        return f"ended with {codes}: {said[-300:]}"
+    if "another winner" in done.stdout:
+        return "recorded another winner on the full disk"
+    if codes[0] == "1" and "No space left on device" not in said:
+        return f"does not say what is wrong: {done.stderr[-300:]}"
+    found = parse(done.stdout[done.stdout.rindex("ended with 0") + len("ended with 0") :].encode())
+    return "" if isinstance(found, Document) and found.kernels == {"scale": "slow1"} else f"recorded {found}"
 
 
 def _on_full_tmpfs(folder: Path, free_pages: int) -> str:
@@ -172,7 +216,7 @@ def _on_full_tmpfs(folder: Path, free_pages: int) -> str:
 def failing_calls(quick: bool) -> Result:
     """Row 16. EIO, EMFILE and EINTR at every call on our files; few descriptors."""
     fault = "EIO, EINTR, EMFILE, short writes"
-    if lacks := missing("strace"):
+    if lacks := missing("strace", "gcc"):
         return Result(16, fault, 0, 0, skipped=lacks)
     tally = Tally()
     for write in crash.WRITES[1:2] if quick else crash.WRITES[1:4]:
@@ -182,6 +226,7 @@ def failing_calls(quick: bool) -> Result:
             if not quick:
                 _inject(tally, folder, write, "EMFILE", ("openat",))
                 _inject(tally, folder, write, "EINTR", ("write", "openat", "flock", "fsync"))
+            tally.add(f"{write.name}, short writes", _short_writes(folder, write))
             for count in (4,) if quick else (3, 4, 5, 32):
                 path = crash.fresh(folder, write)
                 few = (
@@ -191,6 +236,40 @@ def failing_calls(quick: bool) -> Result:
                 done = _attempt(folder, path, code)
                 tally.add(f"{write.name}, {count} descriptors", _old_or_new(done, path, write))
     return tally.result(16, fault)
+
+
+# Every second write is interrupted, the others take three bytes.
+_SHORT = r"""
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <unistd.h>
+
+ssize_t write(int file, const void *data, size_t size)
+{
+    static ssize_t (*real)(int, const void *, size_t);
+    static unsigned calls;
+    if (!real) real = (ssize_t (*)(int, const void *, size_t))dlsym(RTLD_NEXT, "write");
+    if (calls++ % 2) return errno = EINTR, -1;
+    return real(file, data, size < 3 ? size : 3);
+}
+"""
+
+
+def short_writes(folder: Path) -> str:
+    """The library that makes every write of a process a short or an interrupted one; its path, for LD_PRELOAD."""
+    source, library = folder / "short.c", folder / "short.so"
+    source.write_text(_SHORT)
+    subprocess.run(["gcc", "-shared", "-fPIC", str(source), "-o", str(library), "-ldl"], check=True)
+    return str(library)
+
+
+def _short_writes(folder: Path, write: crash.Write) -> str:
+    path = crash.fresh(folder, write)
+    done = _attempt(folder, path, write.code, before=("env", f"LD_PRELOAD={short_writes(folder)}"))
+    return (
+        f"exit {done.returncode}: {done.stderr[-200:]}" if done.returncode else _old_or_new(done, path, write)
+    )
 
 
 def _inject(tally: Tally, folder: Path, write: crash.Write, error: str, calls: tuple[str, ...]) -> None:

@@ -21,7 +21,8 @@ def odd_output(quick: bool) -> Result:
         place = project(folder)
         commands = [("status",)] if quick else [
             ("status",), ("check",), ("box",), ("--help",), ("why", "scale_f32"), ("doctor",), ("history",),
-            ("explain", "scale_f32__u2"), ("status", "--json"), ("cache", "info"),
+            ("explain", "scale_f32__u2"), ("status", "--json"), ("cache", "info"), ("build", "--explain"),
+            ("test",), ("mint", "--dry-run"), ("profile", "list"), ("diff",),
         ]  # fmt: skip
         tunebuild(place, "build", env=environment(folder))
         for words in commands:
