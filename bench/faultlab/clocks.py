@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from faultlab.common import Result, Tally, environment, missing, small, traceback_in, tunebuild, workshop
-from faultlab.tiny import Tiny
+from faultlab.tiny import BRIEF, Tiny
 from tunebuild import sidecar
 from tunebuild.document import Document
 
@@ -27,10 +27,6 @@ _FILES = {
     "library": "build/normal/*.so",
     "build.ninja": "build/build.ninja",
 }
-_BRIEF = {
-    "settle_s": 0.0, "probe_windows": 3, "probe_window_ms": 0.5, "probe_pairs": 6, "max_rounds": 4,
-    "ceiling_cv_pct": 1000.0,
-}  # fmt: skip
 
 # The wall clock of every program that loads it is shifted by what a file says; a "?" lets it jump at each reading.
 _CLOCK = r"""
@@ -213,7 +209,7 @@ def _minted(place: Path, folder: Path) -> str:
     """The winner is the fast row, whatever the wall clock says meanwhile."""
     env = _faked(folder, environment(place, TUNEBUILD_NOISE_OVERRIDE="1", TUNEBUILD_CACHE="off"), "?")
     project = Tiny(place / "tiny", env)
-    project.write(_BRIEF)
+    project.write(BRIEF)
     done = project.run("mint")
     if done.returncode or traceback_in(done):
         return f"exit {done.returncode}: {done.stderr[-300:]}"

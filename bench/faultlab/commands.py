@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from faultlab.common import Tally, environment, processes_in, traceback_in, workshop
-from faultlab.tiny import Tiny
+from faultlab.tiny import BRIEF, Tiny
 from tunebuild import cache, sidecar
 from tunebuild.document import Document
 
@@ -31,11 +31,6 @@ _CALLS = (
 _OPENS_TO_WRITE = ("O_CREAT", "O_WRONLY", "O_RDWR", "O_TRUNC")
 _ANYWHERE = ("rename", "renameat2", "link", "unlink", "unlinkat", "rmdir", "mkdir", "utimensat")
 _QUIET = {"TUNEBUILD_NOISE_OVERRIDE": "1", "TUNEBUILD_VERBOSITY": "silent"}
-_BRIEF = {  # a race of a tenth of a second
-    "settle_s": 0.0, "probe_windows": 3, "probe_window_ms": 0.5, "probe_pairs": 6, "slice_ms": 0.2,
-    "min_slice_ms": 0.2, "dose_ms": 0.5, "floor_doses": 0.2, "max_rounds": 2, "validate_slice_ms": 0.2,
-    "validate_first_pairs": 6, "validate_max_pairs": 6, "ceiling_cv_pct": 1000.0,
-}  # fmt: skip
 _KEPT_LOGS = (".ninja_log", ".ninja_deps")
 
 
@@ -57,7 +52,7 @@ def _tiny(place: Path) -> Tiny:
 
 
 def _new(place: Path) -> None:
-    _tiny(place).write(_BRIEF)
+    _tiny(place).write(BRIEF)
 
 
 def _to_mint(place: Path) -> None:

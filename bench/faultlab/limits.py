@@ -23,7 +23,7 @@ from faultlab.common import (
     tunebuild,
     workshop,
 )
-from faultlab.tiny import Tiny
+from faultlab.tiny import BRIEF, Tiny
 from tunebuild import sidecar
 from tunebuild.document import Document, parse
 
@@ -137,10 +137,6 @@ def full_disk(quick: bool) -> Result:
     return tally.result(15, fault)
 
 
-_BRIEF = {
-    "settle_s": 0.0, "probe_windows": 3, "probe_window_ms": 0.5, "probe_pairs": 6, "max_rounds": 2,
-    "validate_first_pairs": 6, "validate_max_pairs": 6, "ceiling_cv_pct": 1e6,
-}  # fmt: skip
 # A mint on a full disk, then the same on one with room. What either says is on the terminal.
 _SMALL = """
 mount -t tmpfs -o "size=${1}k" tmpfs "$0" && cp -a "$2/." "$0" || exit 90
@@ -156,7 +152,7 @@ def _mint_on_small_tmpfs(folder: Path, kilobytes: int) -> str:
     """It ends with 1 and names what could not be written, or ends well; with room again it ends well."""
     env = environment(folder, TUNEBUILD_NOISE_OVERRIDE="1", TUNEBUILD_CACHE="off", TMPDIR=str(folder))
     kept, place = Tiny(folder / "kept", env), folder / "small"
-    kept.write(_BRIEF)
+    kept.write(BRIEF)
     place.mkdir()
     words = (sys.executable, "-m", "tunebuild", "mint", "--quiet")
     done = subprocess.run(

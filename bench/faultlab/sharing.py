@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 from faultlab.common import BOX, Result, Tally, environment, holder, workshop
-from faultlab.tiny import Tiny
+from faultlab.tiny import BRIEF, Tiny
 from tunebuild import sidecar
 from tunebuild.document import Document
 from tunebuild.upsert import Change
@@ -41,17 +41,12 @@ def concurrent(quick: bool) -> Result:
 
 
 _SCOPES = tuple(f"scale{number}" for number in range(8))
-_BRIEF = {
-    "settle_s": 0.0, "probe_windows": 3, "probe_window_ms": 0.5, "probe_pairs": 6, "slice_ms": 0.2,
-    "min_slice_ms": 0.2, "dose_ms": 0.5, "floor_doses": 0.2, "max_rounds": 2, "validate_slice_ms": 0.2,
-    "validate_first_pairs": 6, "validate_max_pairs": 6, "ceiling_cv_pct": 1e6,
-}  # fmt: skip
 
 
 def _whole_mints(folder: Path, rounds: int, tally: Tally) -> None:
     """The command itself: a `tunebuild mint --only` for each of eight scopes, started together."""
     project = Tiny(folder / "tiny", environment(folder, TUNEBUILD_NOISE_OVERRIDE="1"))
-    project.write(_BRIEF, families=_SCOPES)
+    project.write(BRIEF, families=_SCOPES)
     project.must("build", "--mode", "tune")
     for number in range(rounds):
         project.sidecar.unlink(missing_ok=True)

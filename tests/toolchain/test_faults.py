@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[2]
         15,
         16,
         30,
-        *(pytest.param(row, marks=pytest.mark.slow) for row in (2, 4, 8, 20, 23, 24, 25, 26, 29)),
+        *(pytest.param(row, marks=pytest.mark.slow) for row in (2, 4, 8, 11, 20, 22, 23, 24, 25, 26, 29)),
     ],
 )
 def test_produced_fault_does_no_harm(row: int) -> None:
