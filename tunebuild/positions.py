@@ -2,7 +2,8 @@
 
 tomllib gives no positions, so this scanner reads the same text once more, only when there is something to
 report. It is linear, keeps its own stack, and never judges: on text that is not TOML it stops where it got.
-`check_depth` guards the parser: a key of thousands of parts or deep nesting costs it minutes or its stack.
+`check_depth` guards the parser: a key of thousands of parts, deep nesting or a line of megabytes costs it seconds,
+minutes or its stack.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ KeyPath = tuple[str | int, ...]
 
 MAX_KEY_PARTS = 64
 MAX_NESTING = 64
+MAX_LINE = 1_000_000  # characters; tomllib reads a string or a number of ten times as many for seconds
 
 _BLANK = re.compile(r"[ \t]*")
 _GAP = re.compile(r"(?:[ \t\r\n]+|#[^\n]*)*+")
@@ -30,7 +32,7 @@ _LONG_KEY = re.compile(rf"{_PART}(?:[ \t]*+\.[ \t]*+{_PART}){{{MAX_KEY_PARTS},}}
 
 
 class TooDeep(Exception):
-    """A key of too many parts, or values nested too deeply; ``offset`` is where."""
+    """A key of too many parts, values nested too deeply, or a line too long; ``offset`` is where."""
 
     def __init__(self, offset: int, what: str) -> None:
         super().__init__(what)
@@ -73,6 +75,8 @@ def line_and_column(starts: list[int], offset: int) -> tuple[int, int]:
 def check_depth(text: str) -> None:
     """Raise `TooDeep` for text that would cost a parser dearly. Reads the lines once; scans on suspicion."""
     for line in text.split("\n"):
+        if len(line) > MAX_LINE:
+            raise TooDeep(text.index(line), f"a line of {len(line):,} characters; at most {MAX_LINE:,}")
         if line.count(".") >= MAX_KEY_PARTS and _LONG_KEY.search(line):
             scan(text)
             return

@@ -35,6 +35,7 @@ def of_bytes(folder: Path, data: bytes) -> tuple[Mistake, ...]:
         (b"[project\n", "not TOML", 1, 9),
         (b"[project]\nname = 'p' [x]", "not TOML", 2, 12),
         (b"d = 2021-13-01", "not TOML", 1, 0),
+        (b"\na = '" + b"9" * 1_000_000 + b"'", "a line of 1,000,006 characters; at most 1,000,000", 2, 1),
         (b"a" * 16_000_001, "16,000,001 bytes; at most 16,000,000", 1, 1),
         (b"", "`project` is missing", 1, 1),
         (b"project = 3", "an integer where a table belongs", 1, 1),
