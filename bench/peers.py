@@ -111,6 +111,9 @@ def measured(families: Sequence[Any], asked: argparse.Namespace) -> dict[str, An
     rows = [row for family in families for row in race(family, opened, asked)]
     return {
         "cpu": f"{libraries.cpu_name()}, {'AVX-512' if 'avx512f' in libraries.cpu_flags() else 'AVX2'}",
+        "features": [
+            flag for flag in libraries.cpu_flags() if flag.startswith(("avx", "amx", "fma", "f16c"))
+        ],
         "compiler": first_line(["gcc", "--version"]),
         "written": f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d}",
         "command": "python bench/peers.py --ggml --docs",
@@ -229,6 +232,10 @@ def seats(project: Path) -> list[dict[str, Any]]:
                     "winner": winner,
                     "over_median": round(median(cost.values()) / cost[winner], 3),
                     "over_slowest": round(max(cost.values()) / cost[winner], 3),
+                    # a companion races the rows of its family's layout alone
+                    "over_reference": round(cost["reference"] / cost[winner], 3)
+                    if "reference" in cost
+                    else None,
                     "over_fallback": round(1 / cost[winner], 3),
                 }
             )
@@ -237,7 +244,7 @@ def seats(project: Path) -> list[dict[str, Any]]:
 
 def write(document: Mapping[str, Any]) -> None:
     """docs/peers.json, docs/peers.svg, and the tables between the marks of docs/performance.md."""
-    from peerlab import page
+    from peerlab import goals, page
     from peerlab.families import catalogue
 
     path = DOCS / "peers.json"
@@ -253,7 +260,12 @@ def write(document: Mapping[str, Any]) -> None:
     path.write_text(json.dumps(whole, indent=1) + "\n")
     (DOCS / "peers.svg").write_text(page.picture(whole))
     text = (DOCS / "performance.md").read_text()
-    for mark, lines in (("rows", page.markdown(whole)), ("seats", page.tuning(document["seats"]))):
+    tables = {
+        "rows": page.markdown(whole),
+        "goals": goals.table(whole),
+        "seats": page.tuning(document["seats"]),
+    }
+    for mark, lines in tables.items():
         start, end = f"<!-- {mark} -->\n", f"<!-- end of {mark} -->\n"
         before, _, rest = text.partition(start)
         text = before + start + "\n".join(lines) + "\n" + end + rest.partition(end)[2]

@@ -63,12 +63,14 @@ def markdown(document: Mapping[str, Any]) -> Iterator[str]:
 
 def tuning(seats: Sequence[Row]) -> Iterator[str]:
     """What the race of the mint says of each seat's winner."""
-    yield "| seat | winner | over the median row | over the slowest | over the shipped fallback |"
-    yield "|---|---|--:|--:|--:|"
+    over = "over the median row | over the slowest | over the plain reference | over the shipped fallback"
+    yield f"| seat | winner | {over} |"
+    yield "|---|---|--:|--:|--:|--:|"
     for seat in seats:
+        plain = f"{seat['over_reference']:.2f}" if seat["over_reference"] else ""
         yield (
             f"| {seat['seat']} | {seat['winner']} | {seat['over_median']:.2f} | {seat['over_slowest']:.2f} | "
-            f"{seat['over_fallback']:.2f} |"
+            f"{plain} | {seat['over_fallback']:.2f} |"
         )
 
 
