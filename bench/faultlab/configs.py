@@ -75,7 +75,7 @@ _TEMPLATES: Mapping[str, str] = {
     "a format of a thousand million": "{{ '%9999999999d' % 1 }}",
     "a centred letter": "{{ 'a' | center(10 ** 10) }}",
     "a power": "{{ 10 ** 100000 }}",
-    "a power of powers": "{{ 9 ** 9 ** 9 }}",
+    "a power of powers": "{{ 9 ** (9 ** 9) }}",
     "10 MB of C": "{{ 'a' * 10 ** 7 }}",
     "a huge range": "{{ range(10 ** 9) }}",
     "a macro without end": "{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}",
