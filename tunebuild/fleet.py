@@ -1,14 +1,15 @@
 """What a folder of sidecars proves about every class: measured, covered, stale or uncovered. Pure.
 
 A sidecar is evidence only when it is whole: with its digest, in agreement with itself, measured on the box it
-names and nowhere else. A class is green for a seat when a box of it measured the tree at hand, or its profile
-was measured on it, and the row was gated on an instruction set that has what the row needs. One mint of one
-box answers a whole scope for its class, so the shortest way to green is one pair (box, scope) per class and
-scope that has an open seat.
+names and nowhere else. A class is green for a seat when a box of it measured the tree at hand, or a profile of its
+ladder was measured on it, and the row was gated on an instruction set that has what the row needs. One mint of one
+box answers a whole scope for its class, and through that class's profile for those above it: the shortest way to green
+is the fewest pairs (box, scope) that leave no seat open.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -62,7 +63,8 @@ class Problem:
 @dataclass(frozen=True, slots=True)
 class Cover:
     """One seat in one class. ``suffix``: what a build stamps there. ``gated``: that row passed its gate on
-    some box with what it needs, in the code at hand."""
+    some box with what it needs, in the code at hand. ``via``: the class whose profile answers, or would once it is
+    exported anew; "" where no profile can."""
 
     key: str
     scope: str
@@ -73,6 +75,7 @@ class Cover:
     boxes: tuple[str, ...] = ()
     bound_pct: float | None = None
     gated: bool = False
+    via: str = ""
 
     @property
     def green(self) -> bool:
@@ -81,7 +84,7 @@ class Cover:
 
 @dataclass(frozen=True, slots=True)
 class Remint:
-    """A mint that is needed: of this scope, on this box. ``box`` is an identity, or a file's name."""
+    """One scope on one box, as a mint takes it. ``box`` is an identity, or a file's name."""
 
     box: str
     scope: str
@@ -91,17 +94,31 @@ class Remint:
 
 
 @dataclass(frozen=True, slots=True)
+class Export:
+    """A profile to be exported anew from its class's box, and the classes that it then covers without a mint."""
+
+    box: str
+    cpu_class: str
+    covers: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Fleet:
+    """``remints``: the fewest mints that make it green, with the ``exports`` after them. ``affected``: every pair whose
+    sidecar does not speak of the tree at hand."""
+
     app: str
     here: str  # this box's class
     witnesses: tuple[Witness, ...]
     problems: tuple[Problem, ...]
     covers: tuple[Cover, ...]
     remints: tuple[Remint, ...]
+    exports: tuple[Export, ...] = ()
+    affected: tuple[Remint, ...] = ()
 
     @property
     def green(self) -> bool:
-        return not self.remints and not self.problems
+        return not self.remints and not self.exports and not self.problems
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,21 +232,18 @@ def fleet(
         for view in views
         for scope in scopes
         for family in demanded_families(manifest, scope)
-        for cover in _covers(family, scope, view, tree, witnesses)
+        for cover in _covers(family, scope, view, tree, _alike(witnesses, view))
     )
-    remints = tuple(
-        remint
-        for view in views
-        for scope in scopes
-        if (remint := _remint(view, scope, covers, spoken_for, box, here)) is not None
-    )
+    known = {one.cpu_class: one.box for one in reversed(spoken_for)} | {here: box.identity}
+    remints, exports = _ways(manifest, scopes, views, covers, known)
     lost = tuple(
         Remint(problem.name, scope.name, "", (), problem.why)
         for problem in problems
         if not problem.cpu_class
         for scope in scopes
     )
-    return Fleet(app.name, here, witnesses, problems, covers, (*remints, *lost))
+    affected = tuple(_affected(manifest, scopes, witnesses, tree))
+    return Fleet(app.name, here, witnesses, problems, covers, (*remints, *lost), exports, affected)
 
 
 def _classes(
@@ -239,6 +253,12 @@ def _classes(
     known.discard("")
     ordered = [name for name in features.CLASSES if name in known]
     return (*ordered, *sorted(known.difference(ordered)))
+
+
+def _alike(witnesses: tuple[Witness, ...], view: _ClassView) -> tuple[Witness, ...]:
+    """The boxes of the same architecture: only they gate what the class runs."""
+    arch = features.canonical_arch(view.arch)
+    return tuple(one for one in witnesses if features.canonical_arch(one.arch) == arch)
 
 
 def _view(
@@ -290,20 +310,21 @@ def _covers(
         yield from _measured(family, scope, view, fresh, witnesses, tree)
         return
     here = resolve.Here(view.have)
-    profile, refused = _covering(family, view, here, now)
+    profile, refused, outdated = _covering(family, view, here, now)
+    via = profile.cpu_class if profile and (outdated or not refused) else ""
     said = "; ".join(dict.fromkeys(stale.values()))
     for key in keys:
         if profile and not refused:
             suffix = profile.kernels[key]
             bound, boxes = _bound(profile, family)
             gated = _gated(family, key, suffix, witnesses, tree)
-            yield Cover(key, scope.name, view.name, "covered", suffix, said, boxes, bound, gated)
+            yield Cover(key, scope.name, view.name, "covered", suffix, said, boxes, bound, gated, via)
             continue
         suffix = resolve.chain_pick(family, here)
         gated = _gated(family, key, suffix, witnesses, tree)
         reason = "; ".join(word for word in (said, refused) if word) or "no box of this class, no profile"
         state: State = "stale" if stale else "uncovered"
-        yield Cover(key, scope.name, view.name, state, suffix, reason, tuple(stale), None, gated)
+        yield Cover(key, scope.name, view.name, state, suffix, reason, tuple(stale), None, gated, via)
 
 
 def _measured(
@@ -348,19 +369,36 @@ def _stale_reason(one: Witness, scope: Scope, keys: tuple[str, ...], now: Mappin
 
 def _covering(
     family: Family, view: _ClassView, here: resolve.Here, now: Mapping[str, Built] | None
-) -> tuple[Profile | None, str]:
-    """(the profile that names the family, why it does not cover it all the same)."""
+) -> tuple[Profile | None, str, bool]:
+    """(the profile that names the family, why it does not cover it all the same, only because it is stale)."""
     for chosen in view.chosen:
         profile = chosen.profile
         if profile is None or not resolve.answers(family, profiles.source(profile)):
             continue
         if refused := resolve.objection(family, profiles.source(profile), here):
-            return profile, refused
+            return profile, refused, False
         if row := profiles.unlocked_row(family, profile, here):
-            return profile, f"the {profile.cpu_class} profile's boxes could not run {row}"
+            return profile, f"the {profile.cpu_class} profile's boxes could not run {row}", False
         changed = _profile_changes(profile, tuple(seat.key for seat in family.seats), now)
-        return profile, f"the {profile.cpu_class} profile is stale: {changed} changed" if changed else ""
-    return None, ""
+        said = f"the {profile.cpu_class} profile is stale: {changed} changed" if changed else ""
+        return profile, said, bool(changed)
+    return None, "", False
+
+
+def _affected(
+    manifest: Manifest, scopes: tuple[Scope, ...], witnesses: tuple[Witness, ...], tree: Tree
+) -> Iterable[Remint]:
+    for one in witnesses:
+        for scope in scopes:
+            why: dict[str, str] = {}
+            for family in demanded_families(manifest, scope):
+                keys = tuple(seat.key for seat in family.seats)
+                if reason := _stale_reason(one, scope, keys, tree.of(one.arch)):
+                    why |= dict.fromkeys(keys, reason)
+            if why:
+                yield Remint(
+                    one.box, scope.name, one.cpu_class, tuple(why), "; ".join(dict.fromkeys(why.values()))
+                )
 
 
 def _profile_changes(profile: Profile, keys: tuple[str, ...], now: Mapping[str, Built] | None) -> str:
@@ -406,27 +444,77 @@ def _code_changed(one: Witness, key: str, tree: Tree) -> bool:
 # --- the way to green -----------------------------------------------------------------------------
 
 
-def _remint(
-    view: _ClassView,
-    scope: Scope,
+def _ways(
+    manifest: Manifest,
+    scopes: tuple[Scope, ...],
+    views: tuple[_ClassView, ...],
     covers: tuple[Cover, ...],
-    spoken_for: tuple[Witness | Problem, ...],
-    box: Box,
-    here: str,
-) -> Remint | None:
-    """The one mint that answers what is open in this class and scope: on this box if it is of the class."""
-    open_covers = [
-        cover
-        for cover in covers
-        if cover.cpu_class == view.name and cover.scope == scope.name and not cover.green
-    ]
-    if not open_covers:
-        return None
-    known = (one.box for one in spoken_for if one.cpu_class == view.name)
-    where = box.identity if view.name == here else next(known, f"any box of class {view.name}")
+    known: Mapping[str, str],
+) -> tuple[tuple[Remint, ...], tuple[Export, ...]]:
+    """The fewest mints that leave no seat open, and the profiles to export after them. ``known``: a box by class,
+    this one for its own."""
+    where = {view.name: known.get(view.name, f"any box of class {view.name}") for view in views}
+    reach = _Reach(manifest, {view.name: view for view in views}, covers)
+    remints: list[Remint] = []
+    exported: dict[str, dict[str, None]] = {}
+    for scope in scopes:
+        left: dict[str, list[Cover]] = {}
+        for cover in covers:
+            if cover.scope == scope.name and not cover.green:
+                left.setdefault(cover.cpu_class, []).append(cover)
+        minted = reach.fewest({name: left[name] for name in sorted(left, key=lambda name: name not in known)})
+        for name, open_covers in left.items():
+            if name in minted:
+                remints.append(_remint(where[name], scope, name, open_covers))
+                continue
+            for cover in open_covers:
+                if cover.state != "covered":
+                    exported.setdefault(cover.via, {})[name] = None
+    order = list(where)
+    remints.sort(key=lambda one: order.index(one.cpu_class))
+    raced = {one.cpu_class for one in remints}
+    holds = {view.name: view.witnesses[0].box for view in views if view.witnesses and view.name not in raced}
+    exports = (Export(holds.get(name, where[name]), name, tuple(over)) for name, over in exported.items())
+    return tuple(remints), tuple(exports)
+
+
+@dataclass(frozen=True, slots=True)
+class _Reach:
+    """What mints of some classes do for the open seats of others."""
+
+    manifest: Manifest
+    views: Mapping[str, _ClassView]
+    covers: tuple[Cover, ...]
+
+    def fewest(self, left: Mapping[str, list[Cover]]) -> tuple[str, ...]:
+        """The smallest set of classes whose mints leave nothing open; of equal ones the first in order of ``left``."""
+        sets = (chosen for size in range(len(left)) for chosen in itertools.combinations(left, size))
+        for minted in sets:
+            others = (covers for name, covers in left.items() if name not in minted)
+            if all(self.closes(minted, cover) for covers in others for cover in covers):
+                return minted
+        return tuple(left)
+
+    def closes(self, minted: tuple[str, ...], cover: Cover) -> bool:
+        """A covered row wants a box that gates it; a stale profile wants its own class measured."""
+        if not cover.via:
+            return False
+        if cover.state != "covered":
+            return cover.via in minted or self._is_measured(cover.key, cover.via)
+        family = next(one for one in self.manifest.families if cover.key in {seat.key for seat in one.seats})
+        row = resolve.row_of(family, cover.suffix)
+        arch = self.views[cover.cpu_class].arch
+        able = (view for name in minted if (view := self.views[name]).arch == arch)
+        return row is not None and any(features.requires_ok(row.requires, view.have) for view in able)
+
+    def _is_measured(self, key: str, cpu_class: str) -> bool:
+        own = (one for one in self.covers if (one.key, one.cpu_class) == (key, cpu_class))
+        return any(one.green and one.state == "measured" for one in own)
+
+
+def _remint(where: str, scope: Scope, cpu_class: str, open_covers: list[Cover]) -> Remint:
     whys = dict.fromkeys(
         cover.reason if cover.state in ("stale", "uncovered") else f"{cover.suffix} was not gated"
         for cover in open_covers
     )
-    keys = tuple(cover.key for cover in open_covers)
-    return Remint(where, scope.name, view.name, keys, "; ".join(whys))
+    return Remint(where, scope.name, cpu_class, tuple(cover.key for cover in open_covers), "; ".join(whys))

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from tunebuild.columns import Colour, painted, table, wrapped
 from tunebuild.document import Json
-from tunebuild.fleet import Cover, Fleet
+from tunebuild.fleet import Cover, Fleet, Remint
 from tunebuild.profiles import Chosen, Profile, Unusable
 
 # --- status --fleet -------------------------------------------------------------------------------
@@ -20,7 +20,7 @@ _COLOURS: dict[str, Colour] = {
 
 
 def fleet_json(fleet: Fleet) -> dict[str, Json]:
-    """Classes, records, one entry per seat and class, and the mints that are missing."""
+    """Classes, records, one entry per seat and class, what is to mint and to export, and what the tree left behind."""
     records: list[Json] = [
         {"file": one.name, "box": one.box, "class": one.cpu_class} for one in fleet.witnesses
     ]
@@ -34,16 +34,21 @@ def fleet_json(fleet: Fleet) -> dict[str, Json]:
         "green": fleet.green,
         "records": records,
         "families": [_cover_json(cover) for cover in fleet.covers],
-        "remint": [
-            {
-                "box": remint.box,
-                "scope": remint.scope,
-                "class": remint.cpu_class,
-                "families": list(remint.keys),
-                "why": remint.why,
-            }
-            for remint in fleet.remints
+        "remint": [_pair_json(pair) for pair in fleet.remints],
+        "affected": [_pair_json(pair) for pair in fleet.affected],
+        "export": [
+            {"box": one.box, "class": one.cpu_class, "covers": list(one.covers)} for one in fleet.exports
         ],
+    }
+
+
+def _pair_json(pair: Remint) -> dict[str, Json]:
+    return {
+        "box": pair.box,
+        "scope": pair.scope,
+        "class": pair.cpu_class,
+        "families": list(pair.keys),
+        "why": pair.why,
     }
 
 
@@ -73,9 +78,17 @@ def fleet_text(fleet: Fleet, *, colour: bool = False) -> str:
         lines += _cover_lines(covers, colour)
     if fleet.green:
         return "\n".join([*lines, "green: every seat is measured or covered, and its row was gated"])
-    lines.append(f"to make it green, {len(fleet.remints)} mint{'s' * (len(fleet.remints) != 1)}:")
+    count = len(fleet.remints)
+    lines.append("to make it green" + (f", {count} mint{'s' * (count != 1)}:" if count else ":"))
     for remint in fleet.remints:
         lines += wrapped(f"{remint.box}: scope {remint.scope} ({remint.why})")
+    for profile in fleet.exports:
+        covered = f"its {profile.cpu_class} profile covers {', '.join(profile.covers)}"
+        lines += wrapped(f"then `tunebuild profile export` on {profile.box}: {covered}")
+    minted = {(one.box, one.scope) for one in fleet.remints}
+    for one in fleet.affected:
+        if (one.box, one.scope) not in minted:
+            lines += wrapped(f"need not mint again, others answer: {one.box}: scope {one.scope} ({one.why})")
     return "\n".join(lines)
 
 

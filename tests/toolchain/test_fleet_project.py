@@ -13,7 +13,7 @@ import pytest
 
 from tunebuild import evidence, generate
 from tunebuild.document import Document, Json, parse, render
-from tunebuild.fleet import Fleet, Tree, fleet
+from tunebuild.fleet import Export, Fleet, Tree, fleet
 from tunebuild.generate import Generated
 from tunebuild.model import Box
 
@@ -23,7 +23,8 @@ ZEN3 = "linux|x86_64||6.1.0|AMD EPYC 7713"
 GRACEMONT = "linux|x86_64||6.5.0|Intel(R) N100"
 WIDE = ("avx2", "f16c", "fma", "sse4.2", "avx", "avx512f", "avx512bw", "avx512vl", "avx512vnni")
 FOURTH = Box("linux|x86_64||6.8.0|Intel(R) Xeon(R) Gold 6338", "x86_64", frozenset(WIDE))
-EVERYWHERE = {FOURTH.identity, GRACEMONT, ZEN3, NEHALEM}
+MEASURED = {GRACEMONT, ZEN3, NEHALEM}
+COVERING = Export(ZEN3, "x86-avx2", ("x86-vnni512", "x86-vnni256"))
 
 pytestmark = [
     pytest.mark.cc,
@@ -57,7 +58,12 @@ def judged(root: Path) -> Fleet:
 
 
 def pairs(found: Fleet) -> set[tuple[str, str]]:
+    """What is to mint again."""
     return {(one.box, one.scope) for one in found.remints}
+
+
+def affected(found: Fleet) -> set[tuple[str, str]]:
+    return {(one.box, one.scope) for one in found.affected}
 
 
 def edit(path: Path, change: Callable[[str], str]) -> None:
@@ -87,11 +93,15 @@ def test_fleet_that_measured_this_tree_is_green_and_covers_the_fourth_class(proj
     assert found.green
 
 
-def test_template_edit_asks_every_class_for_its_scope_alone(project: Path) -> None:
+def test_template_edit_affects_its_scope_on_every_box_and_asks_for_the_mints_that_no_profile_spares(
+    project: Path,
+) -> None:
     edit_template(project)
     found = judged(project)
-    assert pairs(found) == {(box, "vec") for box in EVERYWHERE}
-    assert {one.keys for one in found.remints} == {("vec_add",)}
+    assert affected(found) == {(box, "vec") for box in MEASURED}
+    assert {one.keys for one in found.affected} == {("vec_add",)}
+    assert pairs(found) == {(ZEN3, "vec"), (NEHALEM, "vec")}
+    assert found.exports == (COVERING,)
 
 
 def test_comment_in_a_template_asks_for_nothing(project: Path) -> None:
@@ -105,7 +115,11 @@ def test_comment_in_a_template_asks_for_nothing(project: Path) -> None:
 def test_compiler_bump_asks_for_the_scope_that_uses_it(project: Path) -> None:
     bump_compiler(project)
     found = judged(project)
-    assert pairs(found) == {(box, "mat") for box in EVERYWHERE}
+    assert affected(found) == {(box, "mat") for box in MEASURED}
+    assert pairs(found) == {(NEHALEM, "mat")}, (
+        "the profile holds under any compiler, once a box gated its row"
+    )
+    assert found.exports == ()
     stale = [one for one in found.covers if one.key == "mat_scale" and one.cpu_class == "x86-avx2"]
     assert stale[0].reason.startswith("stale_binary: compiler")
 
@@ -113,19 +127,72 @@ def test_compiler_bump_asks_for_the_scope_that_uses_it(project: Path) -> None:
 def test_bump_and_edit_together_name_exactly_the_affected_pairs(project: Path) -> None:
     bump_compiler(project)
     edit_template(project)
-    assert pairs(judged(project)) == {(box, scope) for box in EVERYWHERE for scope in ("vec", "mat")}
+    found = judged(project)
+    assert affected(found) == {(box, scope) for box in MEASURED for scope in ("vec", "mat")}
+    assert pairs(found) == {(ZEN3, "vec"), (NEHALEM, "vec"), (NEHALEM, "mat")}
+
+
+def mint_again(root: Path, box: str, scope: str) -> None:
+    """What a mint of one scope on one box leaves: that scope's seats measured on the tree at hand."""
+    found = generate.generate(root)
+    (keys,) = (one.families for one in found.manifest.scopes if one.name == scope)
+    path = next(one for one in (root / "boxes").glob("*.tune.json") if box in one.read_text())
+    document = json.loads(path.read_text())
+    del document["digest"]
+    document["built"] |= {key: dict(found.built[key]) for key in keys}
+    fresh = parse(json.dumps(document).encode())
+    assert isinstance(fresh, Document)
+    path.write_bytes(render(fresh))
+
+
+def export(root: Path, box: str, cpu_class: str) -> None:
+    """What an export of that box's profile leaves."""
+    path = next(one for one in (root / "boxes").glob("*.tune.json") if box in one.read_text())
+    shipped = root / "profiles" / f"{cpu_class}.tune-defaults.json"
+    built = json.loads(path.read_text())["built"]
+    shipped.write_text(json.dumps({**json.loads(shipped.read_text()), "built": built}))
 
 
 def test_one_mint_again_leaves_the_others(project: Path) -> None:
     edit_template(project)
-    path = project / "boxes" / "zen3.tune.json"
-    document = json.loads(path.read_text())
-    del document["digest"]
-    document["built"] = {key: dict(entry) for key, entry in generate.generate(project).built.items()}
-    fresh = parse(json.dumps(document).encode())
-    assert isinstance(fresh, Document)
-    path.write_bytes(render(fresh))
-    assert pairs(judged(project)) == {(box, "vec") for box in EVERYWHERE - {ZEN3}}
+    mint_again(project, ZEN3, "vec")
+    found = judged(project)
+    assert affected(found) == {(box, "vec") for box in MEASURED - {ZEN3}}
+    assert pairs(found) == {(NEHALEM, "vec")} and found.exports == (COVERING,)
+
+
+@pytest.mark.parametrize("change", [(edit_template,), (bump_compiler,), (edit_template, bump_compiler)])
+def test_what_is_asked_for_makes_the_fleet_green_and_less_does_not(
+    project: Path, tmp_path: Path, change: tuple[Callable[[Path], None], ...]
+) -> None:
+    for one in change:
+        one(project)
+    asked = judged(project)
+    for left_out in (*asked.remints, *asked.exports, None):
+        tree = tmp_path / "as asked"
+        shutil.copytree(project, tree)
+        for remint in asked.remints:
+            if remint != left_out:
+                mint_again(tree, remint.box, remint.scope)
+        for profile in asked.exports:
+            if profile != left_out:
+                export(tree, profile.box, profile.cpu_class)
+        assert judged(tree).green == (left_out is None), left_out
+        shutil.rmtree(tree)
+
+
+def test_of_two_stale_boxes_of_one_class_one_is_asked(project: Path) -> None:
+    twin = json.loads((project / "boxes" / "zen3.tune.json").read_text().replace("EPYC 7713", "EPYC 7543"))
+    del twin["digest"]
+    document = parse(json.dumps(twin).encode())
+    assert isinstance(document, Document)
+    (project / "boxes" / "another zen3.tune.json").write_bytes(render(document))
+    edit_template(project)
+    found = judged(project)
+    assert affected(found) == {(box, "vec") for box in (*MEASURED, ZEN3.replace("7713", "7543"))}
+    assert pairs(found) == {(ZEN3.replace("7713", "7543"), "vec"), (NEHALEM, "vec")}
+    mint_again(project, ZEN3, "vec")
+    assert pairs(judged(project)) == {(NEHALEM, "vec")}, "either would do"
 
 
 # --- evidence that was tampered with --------------------------------------------------------------

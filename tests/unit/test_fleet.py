@@ -14,7 +14,7 @@ from tunebuild import document as documents
 from tunebuild import evidence, report_classes
 from tunebuild.document import Document, Json, Unreadable
 from tunebuild.errors import UsageError
-from tunebuild.fleet import Cover, Fleet, Record, Tree, fleet
+from tunebuild.fleet import Cover, Export, Fleet, Record, Tree, fleet
 from tunebuild.model import Box, Family, Manifest, Scope
 
 AVX2 = "avx2;f16c;fma;sse4.2;avx"
@@ -179,6 +179,42 @@ def test_profile_does_not_cover_a_class_that_can_run_more() -> None:
     whole = manifest(family("f", rows=ROWS), scopes=(replace(SHIPPING.scopes[0], families=("f",)),))
     found = judged(record(ICE, WIDE, {"x": "a"}), whole=whole, files=shipped(kernels={"f": "a"}))
     assert cell(found, "f", "x86-vnni512").reason == "missing f; the x86-avx2 profile's boxes could not run b"
+
+
+def test_profile_that_went_stale_with_its_box_is_exported_again_for_the_class_without_a_box() -> None:
+    edited = {"f": {**NOW, "source": "s2"}, "g": NOW}
+    ice = Box(ICE, "x86_64", frozenset(WIDE.split(";")))
+    found = judged(GOOD, whole=SHIPPING, files=shipped(), box=ice, now=edited)
+    assert [(one.box, one.cpu_class) for one in found.remints] == [(ZEN, "x86-avx2")]
+    assert found.exports == (Export(ZEN, "x86-avx2", ("x86-vnni512",)),)
+    assert " ".join(report_classes.fleet_text(found).split()).endswith(
+        "to make it green, 1 mint: linux|x86_64||6.1|Zen: scope demo (stale_binary: source changed; the "
+        "x86-avx2 profile is stale: source changed) "
+        "then `tunebuild profile export` on linux|x86_64||6.1|Zen: its x86-avx2 profile covers x86-vnni512"
+    )
+    minted = record(ZEN, AVX2, {"f": "a", "g": "a"}, edited["f"])
+    again = judged(minted, whole=SHIPPING, files=shipped(), box=ice, now=dict.fromkeys("fg", edited["f"]))
+    assert again.remints == () and again.exports == found.exports and not again.green
+
+
+def test_of_two_classes_whose_mint_would_gate_a_covered_row_the_one_at_hand_is_asked() -> None:
+    ice = Box(ICE, "x86_64", frozenset(WIDE.split(";")))
+    found = judged(whole=SHIPPING, files=shipped(), box=ice)
+    assert {one.cpu_class for one in found.covers if not one.gated} == {"x86-vnni512", "x86-avx2"}
+    assert [(one.box, one.cpu_class, one.why) for one in found.remints] == [
+        (ICE, "x86-vnni512", "a was not gated")
+    ]
+    either = judged(record(ZEN, AVX2, {"f": "a", "g": "a"}), whole=SHIPPING, files=shipped(), box=ice)
+    assert either.green, "the other would do as well"
+
+
+def test_box_of_another_architecture_gates_nothing() -> None:
+    arm = record("linux|aarch64||6.1|Neoverse", "neon", {"f": "a", "g": "a"}, arch="aarch64")
+    digests = dict.fromkeys("fg", NOW)
+    tree = Tree({"x86_64": digests, "aarch64": digests})
+    found = fleet(SHIPPING, SHIPPING.apps[0], [arm], shipped(), HERE, tree)
+    assert cell(found, "f", "arm-neon").state == "measured" and cell(found, "f", "arm-neon").gated
+    assert cell(found, "f", "x86-avx2").state == "covered" and not cell(found, "f", "x86-avx2").gated
 
 
 # --- records that prove nothing -------------------------------------------------------------------
