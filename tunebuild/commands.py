@@ -155,8 +155,10 @@ def run(words: list[str]) -> int:
     parser = _parser()
     options, strange = parser.parse_known_args(words)
     if strange:
-        own = f"the app's own stand after --: tunebuild run {options.app} -- {' '.join(strange)}"
-        options.parser.refuse(strange, own if options.command == "run" else "")
+        own = ""
+        if options.command == "run":
+            own = f"the app's own stand after --: tunebuild run {options.app} -- {' '.join(strange)}"
+        options.parser.refuse(strange, own)
     if options.version:
         from tunebuild import __version__
 
@@ -237,7 +239,8 @@ def _init(options: argparse.Namespace) -> int:
 
     for path in scaffold.init(Path(options.folder, options.dir)):
         print(f"wrote {path}")
-    print("next: tunebuild test, then tunebuild mint")
+    there = "" if options.dir in ("", ".") else f"cd {options.dir}, "
+    print(f"next: {there}tunebuild test, then tunebuild mint")
     return 0
 
 
@@ -248,6 +251,9 @@ def _add(options: argparse.Namespace) -> int:
     known = tuple(family.name for family in found.families)
     for path in scaffold.add_family(found.project.file, found.project.templates, options.name, known):
         print(f"wrote {path}")
+    print(
+        f"next: write what {options.name} does into these files (they hold a dot product), then tunebuild test"
+    )
     return 0
 
 
@@ -294,7 +300,7 @@ def _status(options: argparse.Namespace) -> int:
         _answer(options, *commands_classes.fleet(options.root, options.app, options.fleet, colour=_colour()))
         return 0
     found = flows.status(options.root, options.app)
-    text = report.status_text(found.stamps, found.states, ungated=found.ungated, colour=_colour())
+    text = report.status_text(found.stamps, found.states, marks=found.marks, colour=_colour())
     _answer(options, report.status_json(found.stamps, found.states), text)
     return 0
 
@@ -411,9 +417,15 @@ def _mint(options: argparse.Namespace) -> int:
         *finished.diff,
         report.status_text(finished.status.stamps, finished.status.states, colour=_colour()),
     ]
+    minted = finished.minted
+    for line in report.mint_notes(
+        minted.rejected, minted.loudest_pct if minted.word == "overridden" else None
+    ):
+        _say(f"tunebuild: {line}")
     empty = finished.minted.empty_seats
     document = report.status_json(finished.status.stamps, finished.status.states)
-    _answer(options, document, "\n".join(text).rstrip("\n"))
+    if options.json or word != "silent":
+        _answer(options, document, "\n".join(text).rstrip("\n"))
     for key in empty:
         _say(f"tunebuild: no row of {key} passed; the reference body is recorded")
     codes = {code for _, code in finished.failed_tuners}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -27,7 +28,8 @@ def run(
     """`run [APP] [--tune] [--tune-only TOK,…] [-- ARGS]`; the app replaces this process."""
     verbosity: policy.Verbosity | None = "silent" if quiet else "verbose" if verbose else None
     if prepare:
-        prepared = rail.prepare(root, app, forced=tune, only=only, suppressed=suppressed, say=say)
+        told = rail.quieter(say, os.environ)
+        prepared = rail.prepare(root, app, forced=tune, only=only, suppressed=suppressed, say=told)
         return rail.prepared_code(prepared)
     return rail.run(root, app, arguments, forced=tune, only=only, verbosity=verbosity, say=say)
 

@@ -120,7 +120,7 @@ def find_tools(manifest: Manifest, target: str = "") -> Tools:
     """Find every compiler that the rows name. ``target``: a named toolchain that stands for the default."""
     memo = manifest.project.root / MEMO_TOOLCHAINS
     compilers: dict[tuple[str, str], toolchain.Compiler | toolchain.Absent] = {}
-    for project in dict.fromkeys(family.project for family in manifest.families):
+    for project in dict.fromkeys((manifest.project, *(family.project for family in manifest.families))):
         used = {
             row.toolchain for family in manifest.families if family.project == project for row in family.rows
         }

@@ -11,7 +11,7 @@ import contextlib
 import os
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Protocol
@@ -40,7 +40,7 @@ from tunebuild.errors import Refused, UsageError
 from tunebuild.generate import Generated
 from tunebuild.heat import Bar, Bench, Heat, Outcome, Step
 from tunebuild.measure import Measure
-from tunebuild.model import REFERENCE, App, Argument, Check, Family, Rejected, Row, Seat, Workload
+from tunebuild.model import REFERENCE, App, Argument, Check, Family, Rejected, Row, Scope, Seat, Workload
 from tunebuild.plan import PlannedFamily, PlannedFunction
 from tunebuild.worker import Worker
 
@@ -98,6 +98,19 @@ class Minted:
     confirmations: Mapping[str, Mapping[str, Json]] = field(default_factory=dict)  # by family
 
     @property
+    def rejected(self) -> dict[str, tuple[str, ...]]:
+        """By family: the rows that the gate or a race rejected."""
+        found = {report.family: [one.suffix for one in report.rejected] for report in self.reports}
+        for one in self.raced:
+            found.setdefault(one.family, []).extend(each.suffix for each in one.outcome.rejected)
+        return {family: tuple(dict.fromkeys(rows)) for family, rows in found.items() if rows}
+
+    @property
+    def loudest_pct(self) -> float:
+        """The highest raw cv that a probe was judged by."""
+        return max((reading.used_pct for reading in self.readings), default=0.0)
+
+    @property
     def empty_seats(self) -> tuple[str, ...]:
         """Demanded seats without a row that passed: recorded as the reference body, and the mint fails."""
         return tuple(
@@ -112,24 +125,26 @@ def _passed(one: Raced) -> bool:
 # --- what is asked for ----------------------------------------------------------------------------
 
 
+def asked_of(generated: Generated, app: App, scope: Scope, asked: Asked) -> tuple[str, ...]:
+    """The keys of one scope that are to be raced: what it demands, or what of it is stale, filtered."""
+    wanted = policy.demand(generated.manifest, scope)
+    left: Collection[str] = wanted.keys
+    if asked.stale:
+        verdict = generated.records[app.name].verdict(wanted)
+        if verdict.reason not in ("absent", "unreadable", "foreign_box", "version"):
+            left = (*verdict.missing, *verdict.stale)
+    return tuple(key for key in wanted.keys if key in left and policy.selected(asked.only, key))
+
+
 def demanded(generated: Generated, app: App, asked: Asked) -> tuple[Seat, ...]:
     """The seats to race, manifest order: of scopes with the builtin tuner, filtered, pinned ones left out."""
-    read = generated.records[app.name]
     chosen: list[Seat] = []
     for scope in resolve.app_scopes(generated.manifest, app):
         if scope.tuner != "builtin":
             continue
-        wanted = policy.demand(generated.manifest, scope)
-        verdict = read.verdict(wanted)
-        left = set(wanted.keys)
-        if asked.stale:
-            whole = verdict.reason in ("absent", "unreadable", "foreign_box", "version")
-            left = left if whole else {*verdict.missing, *verdict.stale}
-            left = set() if verdict.complete else left
+        left = asked_of(generated, app, scope, asked)
         for name in scope.families:
-            for seat in generated.plan.family(name).family.seats:
-                if seat.key in left and policy.selected(asked.only, seat.key):
-                    chosen.append(seat)
+            chosen += (seat for seat in generated.plan.family(name).family.seats if seat.key in left)
     if asked.only and not chosen:
         known = ", ".join(s.key for f in generated.manifest.families for s in f.seats)
         if not any(policy.selected(asked.only, s.key) for f in generated.manifest.families for s in f.seats):

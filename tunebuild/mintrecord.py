@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,7 +27,7 @@ from tunebuild.document import Document, Json
 from tunebuild.errors import Refused, WorkFailed
 from tunebuild.generate import Generated
 from tunebuild.measure import PROTOCOL_VERSION
-from tunebuild.mint import Asked, Minted, Progress, mint
+from tunebuild.mint import Asked, Minted, Progress, asked_of, mint
 from tunebuild.model import REFERENCE, App, Scope
 from tunebuild.upsert import Change
 
@@ -59,9 +59,8 @@ def run(root: Path, asked: Asked, progress: Progress, say: building.Say) -> Fini
     if minted.raced:
         _save(minted)
     codes = (
-        (scope.name, _run_tuner(minted.generated, minted.app, scope, asked, say))
-        for scope in resolve.app_scopes(minted.generated.manifest, minted.app)
-        if scope.tuner not in ("builtin", "none")
+        (scope.name, _run_tuner(minted.generated, minted.app, scope, only, asked, say))
+        for scope, only in _custom_tuners(minted, asked)
     )
     failed = tuple((scope, code) for scope, code in codes if code)
     found = sidecar.read(read.path)
@@ -168,12 +167,25 @@ def _commit(root: Path) -> str:
     return done.stdout.strip() if done.returncode == 0 and done.stdout.strip() else "unknown"
 
 
-def _run_tuner(generated: Generated, app: App, scope: Scope, asked: Asked, say: building.Say) -> int:
+def _custom_tuners(minted: Minted, asked: Asked) -> Iterator[tuple[Scope, str]]:
+    """The scopes whose own tuners are due, with the filter for each. One of whose seats none is asked is left alone."""
+    for scope in resolve.app_scopes(minted.generated.manifest, minted.app):
+        if scope.tuner in ("builtin", "none"):
+            continue
+        keys = asked_of(minted.generated, minted.app, scope, asked)
+        if keys or not (asked.only or asked.stale):
+            exact = ",".join(f"={key}" for key in keys)
+            yield scope, exact if asked.stale else asked.only
+
+
+def _run_tuner(
+    generated: Generated, app: App, scope: Scope, only: str, asked: Asked, say: building.Say
+) -> int:
     """Run a scope's own harness; what it says is relayed as it comes. Its record decides, not its word."""
     path = generated.records[app.name].path
     environ = {**asked.environ, "TUNEBUILD_MODE": "tune", "TUNEBUILD_MANIFEST": str(path)}
-    if asked.only:
-        environ["TUNEBUILD_ONLY"] = asked.only
+    if only:
+        environ["TUNEBUILD_ONLY"] = only
     say(f"tunebuild: tuning scope {scope.name} with {os.path.basename(scope.tuner)}")
     try:
         with subprocess.Popen(

@@ -264,7 +264,7 @@ def run(
     environ = dict(os.environ)
     if verbosity:
         environ["TUNEBUILD_VERBOSITY"] = os.environ["TUNEBUILD_VERBOSITY"] = verbosity
-    told = _quieter(say, environ)
+    told = quieter(say, environ)
     app = _executable(root, name)
     prepared = prepare(root, app, forced=forced, only=only, environ=environ, say=told)
     if prepared.stop:
@@ -301,5 +301,6 @@ def prepared_code(prepared: Prepared) -> int:
     return int(not prepared.tuned if prepared.stop else bool(prepared.left))
 
 
-def _quieter(say: Say, environ: Mapping[str, str]) -> Say:
+def quieter(say: Say, environ: Mapping[str, str]) -> Say:
+    """``say``, or nothing where the environment says silent."""
     return (lambda line: None) if environ.get("TUNEBUILD_VERBOSITY") == "silent" else say
