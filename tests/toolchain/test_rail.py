@@ -11,68 +11,28 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rail_tree import (
+    PLAIN_STATUS,
+    TUNED_STATUS,
+    Tree,
+    built_in,
+    copied,
+    tree_bytes,
+    tuner_lines,
+    tuning_lines,
+)
 
 from tunebuild import policy
 
-HERE = Path(__file__).parents[2]
-PROJECT = HERE / "tests/projects/two_scopes"
 pytestmark = [
     pytest.mark.cc,
     pytest.mark.skipif(not (shutil.which("gcc") or shutil.which("clang")), reason="no gcc and no clang"),
 ]
 
 
-class Tree:
-    """A copy of the project, built; and how its commands and its executable are called."""
-
-    def __init__(self, root: Path, cache: Path) -> None:
-        self.root, self.cache = root, cache
-        self.exe = root / "build/normal/demo"
-        self.sidecar = root / "demo.tune.json"
-
-    def call(self, *command: str | Path, **environ: str) -> subprocess.CompletedProcess[str]:
-        clean = {name: value for name, value in os.environ.items() if not name.startswith("TUNEBUILD_")}
-        ours = {
-            "PYTHONPATH": str(HERE),
-            "TUNEBUILD_CACHE": str(self.cache),
-            "TUNEBUILD_HISTORY": str(self.root / "history"),
-            "TUNEBUILD_NOISE_OVERRIDE": "1",
-        }
-        return subprocess.run(
-            command, cwd=self.root, env={**clean, **ours, **environ}, capture_output=True, text=True
-        )
-
-    def tool(self, *words: str, **environ: str) -> subprocess.CompletedProcess[str]:
-        return self.call(sys.executable, "-m", "tunebuild", *words, **environ)
-
-    def run(self, *words: str, **environ: str) -> subprocess.CompletedProcess[str]:
-        return self.call(self.exe, *words, **environ)
-
-    def edit(self, old: str, new: str) -> None:
-        path = self.root / "tune.toml"
-        text = path.read_text()
-        assert old in text
-        path.write_text(text.replace(old, new))
-
-    @property
-    def winners(self) -> dict[str, str]:
-        found: dict[str, str] = json.loads(self.sidecar.read_text())["kernels"]
-        return found
-
-
-def copied(source: Path, target: Path, cache: Path) -> Tree:
-    shutil.copytree(source, target, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
-    return Tree(target, cache)
-
-
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Tree:
-    folder = tmp_path_factory.mktemp("rail")
-    tree = copied(PROJECT, folder / "built once", folder / "cache")
-    for mode in ("tune", "normal"):
-        done = tree.tool("build", "--mode", mode)
-        assert done.returncode == 0, done.stderr
-    return tree
+    return built_in(tmp_path_factory.mktemp("rail"))
 
 
 @pytest.fixture(scope="module")
@@ -96,13 +56,7 @@ def minted(tuned: Tree, tmp_path: Path) -> Tree:
     return copied(tuned.root, tmp_path / "a tree", tuned.cache)
 
 
-TUNED_STATUS = "demo: tune status (2/2 kernels tuned for this box):\n  f: u2 (manifest)\n  g: u2 (manifest)\n"
-PLAIN_STATUS = "demo: tune status (0/2 kernels tuned for this box):\n  f: u1 (fallback)\n  g: u1 (fallback)\n"
-
-
-def tuning_lines(text: str) -> list[str]:
-    return [line for line in text.splitlines() if line.startswith(policy.TUNING_SCOPE) and " into " in line]
-
+NO_FILTER = "{'ONLY': '', 'RELAUNCH': ''}"
 
 # --- auto -----------------------------------------------------------------------------------------
 
@@ -116,6 +70,7 @@ def test_one_start_on_an_untuned_box_tunes_both_scopes_and_serves_their_rows(tun
         "the program starts by itself when it is done"
         for scope in ("one", "two")
     ]
+    assert tuner_lines(told) == [NO_FILTER, NO_FILTER] and "profile" not in told
     assert tuned.winners == {"f": "u2", "g": "u2"}, "the second tuner kept what the first wrote"
 
 
@@ -128,6 +83,7 @@ def test_the_start_after_a_mint_runs_no_tuner_and_says_nothing(minted: Tree) -> 
 
 def test_tune_runs_the_tuners_of_a_complete_box_and_tune_only_those_named(minted: Tree) -> None:
     done = minted.run("--", "--tune-only=f", WINNER="u1")
+    assert tuner_lines(done.stderr) == ["{'ONLY': '=f', 'RELAUNCH': ''}"]
     assert "argument --tune-only" not in done.stdout and "f: u1 (manifest)" in done.stdout
     assert minted.winners == {"f": "u1", "g": "u2"}
     done = minted.tool("run", "demo", "--tune", WINNER="u1")
@@ -161,6 +117,23 @@ def test_edit_of_one_template_races_its_seat_alone_at_the_next_start(minted: Tre
     done = minted.tool("run", "demo", WINNER="u1")
     assert len(tuning_lines(done.stderr)) == 1 and "scope one into" in done.stderr
     assert minted.winners == {"f": "u1", "g": "u2"} and "f: u1 (manifest)" in done.stdout
+
+
+def test_unoptimised_program_is_not_tuned_unless_it_declares_a_policy(fresh: Tree) -> None:
+    fresh.edit('sources = ["apps/demo.c"]', 'sources = ["apps/demo.c"]\ncflags = ["-O0"]')
+    fresh.build()
+    done = fresh.run()
+    assert PLAIN_STATUS in done.stdout and done.stderr == "" and not fresh.sidecar.exists()
+    fresh.edit('kind = "exe"', 'kind = "exe"\npolicy = "auto"')
+    fresh.build()
+    assert fresh.run().stdout.endswith(TUNED_STATUS)
+
+
+def test_quiet_start_tunes_without_a_word(fresh: Tree) -> None:
+    done = fresh.run("--", "--tune-quiet", "x")
+    assert all(line.startswith("@tune ") for line in done.stderr.splitlines()), "events pass at any verbosity"
+    assert done.stdout.endswith(TUNED_STATUS)
+    assert "argument --tune-quiet\nargument x\n" in done.stdout, "what it says of verbosity stays"
 
 
 RESOLVER = """
@@ -276,7 +249,8 @@ def test_error_refuses_to_build_and_names_the_verdict_and_the_way_out(fresh: Tre
     assert done.returncode == 3
     for word in ("scope one is untuned", "scope two is untuned", "absent", "tunebuild mint --app demo"):
         assert word in done.stderr
-    assert fresh.tool("build", "--frozen").stderr.count("untuned") == 0
+    frozen = fresh.tool("build", "--frozen")
+    assert frozen.returncode == 0 and "tunebuild:" not in frozen.stderr, "it obeys no policy"
 
 
 def test_warn_builds_and_says_it(fresh: Tree) -> None:
@@ -313,11 +287,16 @@ def test_reference_from_the_environment_clears_every_stamp(minted: Tree) -> None
     assert minted.winners == {"f": "u2", "g": "u2"}
 
 
-def test_explicit_sidecar_switches_the_rail_off_with_one_warning_a_scope(fresh: Tree) -> None:
+@pytest.mark.parametrize("declared", ["", 'policy = "error"'])
+def test_explicit_sidecar_switches_the_rail_off_with_one_warning_a_scope(fresh: Tree, declared: str) -> None:
+    fresh.edit('kind = "exe"', f'kind = "exe"\n{declared}')
     done = fresh.tool("build", TUNEBUILD_MANIFEST="/no/such.tune.json")
     lines = [line for line in done.stderr.splitlines() if "WARNING: TUNEBUILD_MANIFEST" in line]
     assert done.returncode == 0 and len(lines) == len(set(lines)) == 2
     assert all("/no/such.tune.json" in line and "absent" in line for line in lines)
+    done = fresh.run(TUNEBUILD_MANIFEST="/no/such.tune.json")
+    assert done.returncode == 0 and PLAIN_STATUS in done.stdout and tuner_lines(done.stderr) == []
+    assert done.stderr.count("WARNING: TUNEBUILD_MANIFEST") == 2
 
 
 def test_covering_profile_is_named_and_nothing_is_raced(minted: Tree) -> None:
@@ -350,11 +329,6 @@ def released(tree: Tree, *words: str, **environ: str) -> dict[str, Any]:
     return found
 
 
-def tree_bytes(folder: Path) -> dict[str, bytes]:
-    files = (path for path in sorted(folder.rglob("*")) if path.is_file())
-    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
-
-
 def test_release_mints_although_complete_and_quick_inherits(minted: Tree) -> None:
     first = released(minted, "--app", "demo", "--quick")
     assert [plan["action"] for plan in first["scopes"]] == ["inherit", "inherit"]
@@ -380,12 +354,22 @@ def test_released_executable_has_status_and_no_rail(minted: Tree, tmp_path: Path
     assert done.returncode == 0 and done.stderr == "" and TUNED_STATUS in done.stdout
 
 
-def test_failing_tuner_ships_nothing_and_keeps_the_older_bundle(minted: Tree) -> None:
+@pytest.mark.parametrize(
+    ("exited", "code", "says"),
+    [("1", 1, "exited 1"), ("2", 1, "exited 1"), ("3", 3, "refused")],
+)
+def test_tuner_that_fails_or_refuses_ships_nothing_and_keeps_the_older_bundle(
+    minted: Tree, exited: str, code: int, says: str
+) -> None:
+    done = minted.tool("release", "--app", "demo", FAIL=exited)
+    assert done.returncode == code and f"the mint of demo {says}: nothing is released" in done.stderr
+    assert f"the tuner of scope one ended with {exited}" in done.stderr
+    assert not (minted.root / "dist").exists()
     released(minted, "--app", "demo", "--quick")
-    before = tree_bytes(minted.root / "dist/demo")
-    done = minted.tool("release", "--app", "demo", FAIL="1")
-    assert done.returncode == 1 and "nothing is released" in done.stderr
-    assert tree_bytes(minted.root / "dist/demo") == before
+    before = tree_bytes(minted.root / "dist")
+    assert minted.tool("release", "--app", "demo", FAIL=exited).returncode == code
+    assert tree_bytes(minted.root / "dist") == before
+    assert minted.run().stderr == "", "the tree keeps its executable and its winners"
 
 
 def test_quick_release_of_an_incomplete_box_mints_and_says_why(fresh: Tree) -> None:
@@ -462,3 +446,103 @@ def test_bundle_serves_python(bundle: Path, tuned: Tree) -> None:
     )
     done = tuned.call(sys.executable, "-W", "error", "-c", code)
     assert done.stdout == "10 ['u2', 'u2']\n", done.stderr
+
+
+# --- what is said of it ---------------------------------------------------------------------------
+
+
+def test_table_log_function_proof_and_command_tell_the_same_rows(minted: Tree) -> None:
+    minted.edit("A_VERSION = 1", "A_VERSION = 2")
+    minted.build(TUNEBUILD_POLICY="fallback")
+    document = json.loads(minted.tool("status", "--app", "demo", "--json").stdout.splitlines()[-1])
+    rows = [(row["family"], row["scope"], row["suffix"], row["source"]) for row in document["families"]]
+    assert rows == [("f", "one", "u1", "fallback"), ("g", "two", "u2", "manifest")]
+    assert [row["path"] for row in document["families"]] == ["", str(minted.sidecar)]
+    one, two = document["scopes"]
+    assert (one["scope"], one["complete"], one["reason"]) == ("one", False, "version")
+    assert "recorded 1, expected 2" in one["detail"]
+    assert two == {"scope": "two", "complete": True, "reason": "none", "detail": ""}
+    done = minted.run(TUNEBUILD_POLICY="fallback", TUNEBUILD_STAMPS=str(minted.root / "proof"))
+    logged = [f"  {family}: {suffix} ({source})" for family, _, suffix, source in rows]
+    assert done.stdout.splitlines()[2:4] == logged
+    proof = (minted.root / "proof").read_text().splitlines()
+    assert proof == [f"demo\t{family}\t{suffix}\t{source}" for family, _, suffix, source in rows]
+
+
+def test_status_of_cleared_stamps_names_no_row(minted: Tree) -> None:
+    done = minted.tool("status", "--app", "demo", "--json", TUNEBUILD_POLICY="reference")
+    rows = json.loads(done.stdout.splitlines()[-1])["families"]
+    assert [(row["suffix"], row["source"]) for row in rows] == [("", "reference")] * 2
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("check",), ("status",), ("why", "f"), ("profile", "list"), ("box",), ("history",)],
+    ids=lambda words: words[0],
+)
+def test_reading_command_obeys_no_policy_and_makes_nothing(fresh: Tree, words: tuple[str, ...]) -> None:
+    fresh.edit('kind = "exe"', 'kind = "exe"\npolicy = "error"')
+    before = {name: tree_bytes(fresh.root / name) for name in ("generated", "build/normal", "build/rows")}
+    done = fresh.tool(*words)
+    assert done.returncode == 0 and done.stderr == ""
+    assert before == {name: tree_bytes(fresh.root / name) for name in before}
+    assert not fresh.sidecar.exists() and not (fresh.root / "history").exists()
+
+
+def test_bundle_on_another_box_starts_says_so_and_is_right(fresh: Tree, tmp_path: Path) -> None:
+    elsewhere = "linux|x86_64||9.9|another cpu"
+    fresh.edit('"-O1", ', f"""'-DTB_TEST_BOX="{elsewhere}"', "-O1", """)
+    released(fresh, "--app", "demo")
+    bundle = shutil.copytree(fresh.root / "dist/demo", tmp_path / "another box")
+    done = fresh.call(bundle / "bin/demo", "x")
+    assert done.returncode == 0 and done.stdout == "sum 5\nargument x\n" + TUNED_STATUS
+    assert done.stderr.startswith("tunebuild: demo was stamped on linux|") and elsewhere in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+# --- several projects in one app ------------------------------------------------------------------
+
+
+def test_used_projects_with_tuners_of_their_own_share_the_apps_sidecar(fresh: Tree) -> None:
+    """The families and scopes of the project move into two projects beside it; the app stays."""
+    text = (fresh.root / "tune.toml").read_text()
+    head, scope_one, scope_two, app, family_f, family_g = (
+        text[text.index(start) : text.index(end) if end else len(text)]
+        for start, end in (
+            ("[build]", "[module.a]"),
+            ("[scope.one]", "[scope.two]"),
+            ("[scope.two]", "[app.demo]"),
+            ("[app.demo]", "[family.f]"),
+            ("[family.f]", "[family.g]"),
+            ("[family.g]", ""),
+        )
+    )
+    parts = {
+        "left": ("[module.a]\nconstants = { A_VERSION = 1 }\n" + scope_one, family_f),
+        "right": ("[module.b]\n" + scope_two, family_g),
+    }
+    for name, (tables, family) in parts.items():
+        folder = fresh.root.parent / name
+        shutil.copytree(fresh.root / "kernels", folder / "kernels")
+        shutil.copy(fresh.root / "tuner.py", folder)
+        (folder / "tune.toml").write_text(f'[project]\nname = "{name}"\n{head}{tables}{family}')
+    used = "".join(f'[use.{name}]\npath = "../{name}"\n' for name in parts)
+    (fresh.root / "tune.toml").write_text(f'[project]\nname = "pair"\n{head}{used}{app}')
+    fresh.build()
+    done = fresh.run()
+    assert done.returncode == 0 and done.stdout.endswith(TUNED_STATUS), done.stderr
+    assert tuner_lines(done.stderr) == [NO_FILTER, NO_FILTER]
+    assert fresh.winners == {"f": "u2", "g": "u2"}
+    again = fresh.run()
+    assert again.stderr == "" and again.stdout.endswith(TUNED_STATUS)
+    assert [*fresh.root.parent.glob("*/*.tune.json")] == [fresh.sidecar], "one sidecar, beside the root"
+
+
+def test_stale_mint_runs_the_tuners_of_what_is_stale_alone(minted: Tree) -> None:
+    done = minted.tool("mint", "--app", "demo", "--stale")
+    assert done.returncode == 0 and tuner_lines(done.stdout + done.stderr) == []
+    template = minted.root / "kernels/templates/f/kernel.c.j2"
+    template.write_text(template.read_text().replace("{\n", "{\n    (void)n;\n", 1))
+    done = minted.tool("mint", "--app", "demo", "--stale", WINNER="u1")
+    assert tuner_lines(done.stdout + done.stderr) == ["{'ONLY': '=f', 'RELAUNCH': ''}"]
+    assert minted.winners == {"f": "u1", "g": "u2"}

@@ -254,3 +254,10 @@ def test_covered_means_that_the_stamp_comes_from_the_profile(box: Box, winner: s
     covered = adopt(whole, found, box).kind == "covered"
     stamped = resolve(whole, whole.apps[0], profiles=(profiles.source(found),), here=Here.of(box))
     assert covered == bool(stamped.seats[0].path)
+
+
+def test_family_whose_own_winner_cannot_serve_is_raced_and_not_answered_by_the_profile() -> None:
+    whole = manifest(family("f"), family("g"))
+    done = adopt(whole, profile({"f": "a", "g": "a"}), fresh={"f": "b"})
+    assert (done.kind, done.residue, done.entries) == ("partial", ("f",), (("g", "a"),))
+    assert done.why == (("f", "the sidecar names b for f, which needs avx512f"),)

@@ -5,7 +5,8 @@ import sys
 
 from tunebuild import harness
 
-print("tuner at work", flush=True)
+seen = {name: os.environ.get(f"TUNEBUILD_{name}", "") for name in ("ONLY", "RELAUNCH")}
+print(f"tuner at work: {seen}", flush=True)
 if "FAIL" in os.environ:
     sys.exit(int(os.environ["FAIL"]))
 for key in harness.demanded():
