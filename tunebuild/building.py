@@ -28,12 +28,14 @@ from tunebuild import (
     toolchain,
     writing,
 )
+from tunebuild.document import Document, Unreadable
 from tunebuild.front import Failure, Ran
 from tunebuild.generate import Generated
-from tunebuild.model import App, Mode, Rejected, Stamps
+from tunebuild.model import App, Mode, Rejected, Stamp, Stamps
 
 Say = Callable[[str], None]
 BUILD_LOCK = "build/build"
+SAID_SEATS = 5  # stale seats that a build names one by one
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +90,7 @@ def build(
                 ):
                     say(line)
             if os.environ.get("TUNEBUILD_VERBOSITY") != "silent":
-                said = dict.fromkeys(
-                    line for one in apps for line in resolve.dropped(generated.stamps[one.name])
-                )
+                said = dict.fromkeys(line for one in apps for line in _stamped_words(generated, one))
                 for line in said:
                     say(f"tunebuild: {line}")
             writing.write(generated)
@@ -184,6 +184,33 @@ def _broken(
     return found
 
 
+def _stamped_words(generated: Generated, app: App) -> Iterator[str]:
+    """What a build says of rows that are not the ones that were recorded, or that the gate rejected here."""
+    stamps, read = generated.stamps[app.name], generated.records[app.name]
+    yield from resolve.dropped(stamps)
+    if isinstance(read.found, Unreadable):
+        yield f"the sidecar {read.path} does not count: {read.found.why}"
+    recorded = read.found.kernels if isinstance(read.found, Document) else {}
+    stale = [
+        stamp
+        for stamp in stamps.seats
+        if stamp.source != "manifest" and not stamp.note and read.changed(stamp.key)
+    ]
+    for stamp in stale[:SAID_SEATS]:
+        inputs = ", ".join(read.changed(stamp.key))
+        old = recorded.get(stamp.key, "")
+        yield f"{stamp.key}: {stamp.suffix} by the {stamp.source}; the recorded {old} is stale: {inputs}"
+    if stale:
+        more = f" and {len(stale) - SAID_SEATS} more seats" if len(stale) > SAID_SEATS else ""
+        yield f"run `tunebuild mint --stale` to race what is stale{more}"
+    for (family, suffix), word in gates.marks(generated, stamps).items():
+        if word == "rejected":
+            yield (
+                f"{family} runs {suffix}, which the gate rejected on this box: "
+                f"`tunebuild test {family} --row {suffix}` says why"
+            )
+
+
 # --- what every seat runs -------------------------------------------------------------------------
 
 
@@ -193,14 +220,24 @@ class Status:
 
     stamps: Stamps
     states: tuple[policy.ScopeState, ...]
-    ungated: frozenset[resolve.Cell]
+    marks: Mapping[resolve.Cell, gates.Word]
 
 
 def status_of(generated: Generated, app: App) -> Status:
     own = {family.name for family in resolve.app_families(generated.manifest, app)}
-    seats = tuple(stamp for stamp in generated.stamps[app.name].seats if stamp.family in own)
+    found = generated.records[app.name].found
+    document = found if isinstance(found, Document) else Document()
+    seats = tuple(
+        _noted(stamp, document) for stamp in generated.stamps[app.name].seats if stamp.family in own
+    )
     stamps = replace(generated.stamps[app.name], seats=seats)
-    return Status(stamps, generated.states[app.name], gates.ungated(generated, stamps))
+    return Status(stamps, generated.states[app.name], gates.marks(generated, stamps))
+
+
+def _noted(stamp: Stamp, document: Document) -> Stamp:
+    """The stamp; one that was set by hand says so."""
+    raced = document.outvoted(stamp.key) if stamp.source == "manifest" else ""
+    return replace(stamp, note=report.hand_words(raced)) if raced else stamp
 
 
 # --- what is remembered ---------------------------------------------------------------------------
@@ -276,8 +313,8 @@ def _said(generated: Generated) -> dict[str, dict[str, object]]:
         one = status_of(generated, app)
         found[app.name] = {
             "document": report.status_json(one.stamps, one.states),
-            "text": report.status_text(one.stamps, one.states, ungated=one.ungated),
-            "coloured": report.status_text(one.stamps, one.states, ungated=one.ungated, colour=True),
+            "text": report.status_text(one.stamps, one.states, marks=one.marks),
+            "coloured": report.status_text(one.stamps, one.states, marks=one.marks, colour=True),
         }
     found[""] = found[generated.manifest.apps[0].name]
     return found

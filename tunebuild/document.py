@@ -51,6 +51,11 @@ class Document:
                 return value
         return ""
 
+    def outvoted(self, key: str) -> str:
+        """The winner of the entry's own race, where the entry names another row: it was set by hand. "" otherwise."""
+        raced = self.race.get(key, {}).get("winner", "")
+        return raced if isinstance(raced, str) and key in self.kernels and raced != self.kernels[key] else ""
+
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:

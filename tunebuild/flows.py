@@ -51,7 +51,7 @@ def why(root: Path, app: str, name: str) -> tuple[report.Why, ...]:
     chosen = generated.app(app)
     read = generated.records[chosen.name]
     document = read.found if isinstance(read.found, Document) else Document()
-    ungated = gates.ungated(generated, generated.stamps[chosen.name])
+    marks = gates.marks(generated, generated.stamps[chosen.name])
     answering = record.profiles_of(generated.manifest, chosen, generated.box)
     bounds = {
         one.profile.path: {name: report.bound_of(one.profile, name) for name in one.profile.bounds}
@@ -71,7 +71,8 @@ def why(root: Path, app: str, name: str) -> tuple[report.Why, ...]:
                 measured=report.measured_by(document, stamp.key),
                 bound=bounds.get(stamp.path, {}).get(stamp.family, {}),
                 inputs=tuple(read.built.get(stamp.key, {})),
-                gated=None if stamp.suffix == REFERENCE else (stamp.family, stamp.suffix) not in ungated,
+                gate="" if stamp.suffix == REFERENCE else marks.get((stamp.family, stamp.suffix), "passed"),
+                outvoted=document.outvoted(stamp.key) if stamp.source == "manifest" else "",
                 changed=read.changed(stamp.key),
             )
         )

@@ -1,4 +1,4 @@
-"""Which rows a gate on this box has seen: the word `ungated` of status, and what release
+"""Which rows a gate on this box has seen: the words `ungated` and `rejected` of status, and what release
 must still gate. The evidence is a digest of the row and of all it was judged by, so a rebuilt equal object stays gated
 and an edited reference does not."""
 
@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Literal
 
 from tunebuild import codegen, emit, keys
 from tunebuild.generate import Generated
@@ -15,7 +16,8 @@ from tunebuild.plan import row_flags
 from tunebuild.resolve import Cell
 
 GATED = "build/gated.json"
-REJECTED = "rejected"
+Word = Literal["ungated", "rejected"]
+REJECTED = "rejected "  # and the evidence
 
 
 def _evidence(generated: Generated, cell: Cell) -> str:
@@ -29,7 +31,7 @@ def _evidence(generated: Generated, cell: Cell) -> str:
     tree = generated.built.get(family.seats[0].key, {})
     parts: list[object] = [
         generated.box.identity,
-        row_flags(family, row),
+        (family.project.cflags, row_flags(family, row)),
         tree.get("headers"),
         tree.get("compiler"),
     ]
@@ -53,20 +55,24 @@ def _read(root: Path) -> dict[str, str]:
 
 
 def remember(generated: Generated, passed: Iterable[Cell], rejected: Iterable[Cell] = ()) -> None:
-    """Record rows that passed on this box, and forget those that no longer do."""
+    """Record which rows passed on this box, and which did not."""
     root = generated.root
     with emit.locked(root / GATED):
         known = _read(root)
         known |= {codegen.symbol(*cell): _evidence(generated, cell) for cell in passed}
         for cell in rejected:
-            known[codegen.symbol(*cell)] = REJECTED
+            known[codegen.symbol(*cell)] = REJECTED + _evidence(generated, cell)
         emit.write_if_changed(root / GATED, json.dumps(known, sort_keys=True, indent=1))
 
 
-def ungated(generated: Generated, stamps: Stamps) -> frozenset[Cell]:
+def marks(generated: Generated, stamps: Stamps) -> dict[Cell, Word]:
     """The stamped rows that have not passed a gate on this box as they would be built and judged now."""
     known: Mapping[str, str] = _read(generated.root)
-    cells = {(stamp.family, stamp.suffix) for stamp in stamps.seats if stamp.suffix != REFERENCE}
-    return frozenset(
-        cell for cell in cells if known.get(codegen.symbol(*cell), "") != (_evidence(generated, cell) or None)
-    )
+    found: dict[Cell, Word] = {}
+    for cell in {(stamp.family, stamp.suffix) for stamp in stamps.seats if stamp.suffix != REFERENCE}:
+        said, evidence = known.get(codegen.symbol(*cell), ""), _evidence(generated, cell)
+        if not evidence or said not in (evidence, REJECTED + evidence):
+            found[cell] = "ungated"
+        elif said != evidence:
+            found[cell] = "rejected"
+    return found

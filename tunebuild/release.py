@@ -122,6 +122,18 @@ def stamp_check(stamps: Stamps) -> Check:
     return Check("stamps", "ok", f"{words}" + (f"; {plain} run the reference body" if plain else ""))
 
 
+def hand_check(document: Document | None, stamps: Stamps) -> Check:
+    """Winners that somebody wrote over what their race decided: nobody measured that they win."""
+    served = [stamp.key for stamp in stamps.seats if stamp.source == "manifest"]
+    found = [key for key in served if document is not None and document.outvoted(key)]
+    if not found:
+        return Check("winners", "ok", "every recorded winner is the one its race decided")
+    only = ",".join(f"={key}" for key in found)
+    return Check(
+        "winners", "failed", f"set by hand, not measured: {', '.join(found)}", f"tunebuild mint --only {only}"
+    )
+
+
 def may_ship(checks: Iterable[Check]) -> bool:
     return all(check.word != "failed" for check in checks)
 

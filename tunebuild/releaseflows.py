@@ -140,6 +140,7 @@ def _checks(
     return (
         *(release.scope_check(states[plan.scope], plan) for plan in plans),
         release.stamp_check(stamps),
+        release.hand_check(_document(generated, app), stamps),
         release.gate_check(cells, _rejected(generated, stamps, cells, say)),
         release.noise_check(_document(generated, app)),
     )
@@ -149,7 +150,7 @@ def _rejected(
     generated: Generated, stamps: Stamps, cells: tuple[tuple[str, str], ...], say: Say
 ) -> dict[tuple[str, str], str]:
     """Gate the stamped rows that no gate on this box has seen; those that did not pass, with the reason."""
-    unseen = gates.ungated(generated, stamps)
+    unseen = gates.marks(generated, stamps)
     if not unseen:
         return {}
     reports = flows.test(generated.root, sorted({family for family, _ in unseen}), say=say)

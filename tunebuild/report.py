@@ -6,8 +6,9 @@ Texts are ASCII and fit 80 columns unless a name does not. JSON documents are fo
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from tunebuild import features
 from tunebuild.classdefaults import relative_times
@@ -81,15 +82,15 @@ def status_text(
     stamps: Stamps,
     states: Sequence[ScopeState],
     *,
-    ungated: Collection[Cell] = (),
+    marks: Mapping[Cell, str] = MappingProxyType({}),
     colour: bool = False,
 ) -> str:
     """A row per seat, a verdict per scope, and what to type where seats are open.
 
-    ``ungated``: stamped (family, suffix) pairs that no gate on this box has seen.
+    ``marks``: the word, ungated or rejected, of stamped (family, suffix) pairs that did not pass a gate here.
     """
     lines = [f"{stamps.app}: {tuned(stamps)}/{len(stamps.seats)} kernels tuned for this box"]
-    rows = [_status_row(stamp, (stamp.family, stamp.suffix) in ungated) for stamp in stamps.seats]
+    rows = [_status_row(stamp, marks.get((stamp.family, stamp.suffix), "")) for stamp in stamps.seats]
     for stamp, (key, suffix, source, scope, mark) in zip(stamps.seats, padded(rows), strict=True):
         word = painted(source, _COLOURS[stamp.source], colour)
         lines.append("  ".join(("", key, suffix, word, scope, mark)).rstrip())
@@ -103,8 +104,7 @@ def status_text(
     return "\n".join(lines)
 
 
-def _status_row(stamp: Stamp, ungated: bool) -> tuple[str, ...]:
-    mark = "ungated" if ungated else ""
+def _status_row(stamp: Stamp, mark: str) -> tuple[str, ...]:
     return (stamp.key, stamp.suffix, stamp.source, stamp.scope or "-", mark)
 
 
@@ -124,7 +124,9 @@ def _scope_lines(state: ScopeState, colour: bool) -> list[str]:
     if state.adoption.kind == "partial":
         residue = ", ".join(state.adoption.residue)
         lines += wrapped(f"the {state.adoption.cpu_class} profile leaves to race: {residue}")
-    todo = f"run `{state.command}`" if state.command else f"write its winners into {state.sidecar} by hand"
+    partly = state.verdict.reason in ("missing", "stale_binary") and bool(state.open_only)
+    command = f"{state.command} --stale" if partly else state.command
+    todo = f"run `{command}`" if state.command else f"write its winners into {state.sidecar} by hand"
     return [*lines, f"  {ascii_only(todo)}"]
 
 
@@ -300,8 +302,9 @@ def _isa_lines(isa: Isa, box: Box) -> list[str]:
 class Why:
     """Everything that is known of one seat's row.
 
-    ``race``: the sidecar's entry; ``measured``: of `measured_by`; ``bound``: of `bound_of`; ``changed``: the
-    inputs that differ from those measured, by which the seat is stale now.
+    ``race``: the sidecar's entry; ``outvoted``: its winner, where the entry was set by hand to another row;
+    ``measured``: of `measured_by`; ``bound``: of `bound_of`; ``changed``: the inputs that differ from those
+    measured, by which the seat is stale now; ``gate``: the word of the gate here, "" for the reference.
     """
 
     stamp: Stamp
@@ -311,7 +314,8 @@ class Why:
     bound: Mapping[str, Json]
     inputs: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
-    gated: bool | None = None
+    gate: str = ""
+    outvoted: str = ""
 
 
 def measured_by(document: Document, key: str) -> dict[str, Json]:
@@ -360,7 +364,8 @@ def why_json(why: Why) -> dict[str, Json]:
         "bound": dict(why.bound),
         "stale_when_changed": list(why.inputs),
         "changed": list(why.changed),
-        "gated": why.gated,
+        "gated": why.gate == "passed" if why.gate else None,
+        "set_by_hand": bool(why.outvoted),
     }
 
 
@@ -374,11 +379,13 @@ _SOURCE_WORDS = {
 
 def why_text(why: Why) -> str:
     stamp = why.stamp
-    lines = wrapped(f"{stamp.key} runs {stamp.suffix}: {_SOURCE_WORDS[stamp.source]}", indent=0)
+    source = hand_words(why.outvoted) if why.outvoted else _SOURCE_WORDS[stamp.source]
+    lines = wrapped(f"{stamp.key} runs {stamp.suffix}: {source}", indent=0)
     rows = [("from", stamp.path)] if stamp.path else []
     if stamp.suffix != why.chain:
         rows.append(("chain", f"{why.chain} would serve without a measurement"))
-    rows += _race_rows(why)
+    if not why.outvoted:  # what is known was measured of another row
+        rows += _race_rows(why)
     if why.measured:
         rows.append(("measured", ", ".join(f"{key} {value}" for key, value in why.measured.items())))
     if why.bound:
@@ -396,15 +403,37 @@ def why_text(why: Why) -> str:
     return "\n".join(lines)
 
 
+def mint_notes(rejected: Mapping[str, Sequence[str]], overridden_pct: float | None) -> list[str]:
+    """What a mint says at its end beside its winners: how loud it was if that was overridden, and rejected rows."""
+    lines = []
+    if overridden_pct is not None:
+        lines.append(
+            f"measured on a loud box (the probe's cv reached {overridden_pct:.1f} %), "
+            "since TUNEBUILD_NOISE_OVERRIDE=1 asks for it; release says so too"
+        )
+    for family, rows in rejected.items():
+        named = ", ".join(rows[:3]) + (f" and {len(rows) - 3} more" if len(rows) > 3 else "")
+        lines.append(f"{family}: rejected {named}; `tunebuild why {family}` says why")
+    return lines
+
+
+def hand_words(outvoted: str) -> str:
+    """What is said of an entry that names another row than its race did."""
+    return f"set by hand in the sidecar, not measured: its race chose {outvoted}"
+
+
 def _gate_words(why: Why) -> str:
     """What the gate said of the row that runs; the reference is what others are gated by."""
-    if why.stamp.suffix == REFERENCE or why.gated is None:
-        return ""
     reasons = why.race.get("rejections")
-    rejected = reasons.get(why.stamp.suffix) if isinstance(reasons, dict) else None
-    if isinstance(rejected, str) and rejected.startswith("gate:"):
-        return "rejected in the last mint" + (", passed since" if why.gated else "")
-    return "passed on this box" if why.gated else "not gated on this box"
+    before = reasons.get(why.stamp.suffix) if isinstance(reasons, dict) else None
+    if isinstance(before, str) and before.startswith("gate:") and why.gate != "rejected":
+        return "rejected in the last mint" + (", passed since" if why.gate == "passed" else "")
+    words = {
+        "passed": "passed on this box",
+        "ungated": "not gated on this box: run `tunebuild test`",
+        "rejected": f"rejected on this box: `tunebuild test {why.stamp.family} --row {why.stamp.suffix}` says why",
+    }
+    return words.get(why.gate, "")
 
 
 def _runner_up_words(race: Mapping[str, Json], name: str, slower_pct: float) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tunebuild import emit
+from tunebuild import emit, prototype
 from tunebuild.errors import UsageError
 
 PROJECT = """\
@@ -79,7 +79,7 @@ typedef float vec __attribute__((vector_size({{ 4 * lanes }}), aligned(4)));
 }
 """
 
-IGNORED = "/generated/\n/build/\n*.tune.json\n*.tune.json.bak\n.*.lock\n"
+IGNORED = "/generated/\n/build/\n/dist/\n/tune-report.html\n*.tune.json\n*.tune.json.bak\n.*.lock\n"
 
 
 def init(folder: Path) -> tuple[Path, ...]:
@@ -123,9 +123,10 @@ def add_family(file: Path, templates: Path, name: str, known: tuple[str, ...]) -
     """
     import tomlkit
 
-    if not name.isidentifier() or not name.isascii() or name.startswith("tb_"):
+    if not name.isidentifier() or not name.isascii() or name.startswith("tb_") or name in prototype.KEYWORDS:
         raise UsageError(
-            f"{name!r} cannot name a C function", fix="write letters, digits and _, not tb_ in front"
+            f"{name!r} cannot name a C function",
+            fix="write letters, digits and _, not tb_ in front, and no keyword of C",
         )
     if name in known:
         raise UsageError(f"there is a family {name} already", where=str(file), fix="choose another name")

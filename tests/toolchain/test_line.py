@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import json
 import os
+import re
 import shutil
 import subprocess
 import time
@@ -264,10 +265,17 @@ def test_an_edited_reference_takes_the_gates_word_back(project: Project) -> None
     project.edit(reference, "sum += a[i] * b[i];", "sum += 2 * a[i] * b[i];")
     assert "ungated" in marks()
     project.run("test", code=1)
-    assert "ungated" in marks()
+    assert "rejected" in marks()
+    said = project.run("build").stderr
+    assert re.search(
+        r"dot_f32 runs (\w+), which the gate rejected on this box: `tunebuild test dot_f32 --row \1`", said
+    )
+    assert "gate:       rejected on this box" in project.run("why", "dot_f32").stdout
     project.edit(reference, "sum += 2 * a[i] * b[i];", "sum += a[i] * b[i];")
     project.run("test")
-    assert "ungated" not in marks()
+    assert "ungated" not in marks() and "rejected" not in marks()
+    project.edit("tune.toml", '"-O3"', '"-O2"')
+    assert "ungated" in marks()
 
 
 @pytest.mark.parametrize("what", ["generated", "generated/rows", "build/build.ninja"])

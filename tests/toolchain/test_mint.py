@@ -194,6 +194,34 @@ def test_a_pinned_row_is_gated_by_a_full_mint_and_not_raced(quick: Project) -> N
     assert "ungated" not in quick.run("status").stdout
 
 
+def test_a_winner_set_by_hand_is_named_so_and_does_not_ship(quick: Project) -> None:
+    quick.run("mint", **LOUD)
+    (path,) = quick.root.glob("*.tune.json")
+    record = json.loads(path.read_text())
+    raced = record["kernels"]["dot_f32"]
+    other = "isa_base_u1" if raced != "isa_base_u1" else "isa_base_u2"
+    record["kernels"]["dot_f32"] = other
+    del record["digest"]
+    path.write_text(json.dumps(record))
+    words = f"set by hand in the sidecar, not measured: its race chose {raced}"
+    why = " ".join(quick.run("why", "dot_f32").stdout.split())
+    assert why.startswith(f"dot_f32 runs {other}: {words} from:") and "margin" not in why
+    assert words in " ".join(quick.run("status").stdout.split())
+    done = quick.run("release", "--quick", code=3, **LOUD)
+    assert "set by hand, not measured: dot_f32" in done.stdout + done.stderr
+    assert "tunebuild mint --only =dot_f32" in done.stdout + done.stderr
+    assert not (quick.root / "dist").exists()
+
+
+def test_a_build_says_which_winner_went_stale_by_what(quick: Project) -> None:
+    quick.run("mint", **LOUD)
+    quick.edit("tune.toml", '"-O3"', '"-O2"')
+    said = quick.run("build").stderr
+    assert re.search(r"dot_f32: \w+ by the fallback; the recorded \w+ is stale: flags", said)
+    assert "run `tunebuild mint --stale`" in said
+    assert "run `tunebuild mint --stale`" in quick.run("status").stdout
+
+
 def test_twelve_bad_rows_are_named_and_the_good_ones_are_raced(tmp_path: Path) -> None:
     project = example("bad_rows", tmp_path)
     project.run("mint", **LOUD)

@@ -82,7 +82,7 @@ def test_status_json_of_a_covered_scope_is_incomplete_and_says_covered() -> None
 
 
 def test_status_text_has_a_row_per_seat_a_note_and_a_verdict_per_scope() -> None:
-    text = report.status_text(STAMPS, (state(MISSING),), ungated={("copy", "nt")})
+    text = report.status_text(STAMPS, (state(MISSING),), marks={("copy", "nt"): "ungated"})
     assert text == (
         "demo: 3/5 kernels tuned for this box\n"
         "  dot_f32     isa_avx2_u4  manifest   blas\n"
@@ -222,8 +222,24 @@ def why() -> Why:
         {},
         ("source", "flags"),
         ("header vec.h",),
-        True,
+        "passed",
     )
+
+
+def test_mint_notes_name_rejected_rows_and_an_overridden_noise() -> None:
+    assert report.mint_notes({}, None) == []
+    loud, rows = report.mint_notes({"dot": ("u1", "u2", "u3", "u4")}, 47.66)
+    assert "cv reached 47.7 %" in loud and "TUNEBUILD_NOISE_OVERRIDE" in loud
+    assert rows == "dot: rejected u1, u2, u3 and 1 more; `tunebuild why dot` says why"
+
+
+def test_why_of_a_winner_set_by_hand_says_so_and_gives_no_other_rows_evidence() -> None:
+    stamp = replace(STAMPS.seats[0], key="dot", suffix="u8", source="manifest")
+    text = report.why_text(replace(why(), stamp=stamp, outvoted="u4", gate="rejected"))
+    assert text.startswith("dot runs u8: set by hand in the sidecar, not measured: its race chose u4\n")
+    assert "margin" not in text and "validated" not in text
+    assert "--row u8` says why" in text
+    assert report.why_json(replace(why(), outvoted="u4"))["set_by_hand"] is True
 
 
 def test_why_names_winner_runner_up_margin_noise_measurer_and_what_makes_it_stale() -> None:
@@ -257,7 +273,7 @@ def test_why_of_a_demoted_row_says_that_it_was_faster_in_the_race() -> None:
         "rejections": {"r2": "gate: n=31: element 3 differs"},
     }
     stamp = replace(STAMPS.seats[0], suffix="r2")
-    text = report.why_text(Why(stamp, "r2", race, {}, {}, gated=False))
+    text = report.why_text(Why(stamp, "r2", race, {}, {}, gate="ungated"))
     assert "runner-up:  r4, 33.33 % faster in the race, demoted in validation" in text
     assert "gate:       rejected in the last mint\n" in text + "\n"
 
