@@ -294,6 +294,18 @@ def test_disk_that_is_full_while_rows_compile_rejects_no_row(project: Project) -
     assert "rejected" not in done.stderr
 
 
+def test_link_that_fails_is_told_in_the_linkers_words(project: Project) -> None:
+    project.edit(
+        "kernels/templates/dot_f32/kernel.c.j2", "{{ prototype }}", "float no_such(void);\n{{ prototype }}"
+    )
+    project.edit("kernels/templates/dot_f32/kernel.c.j2", "float sum = 0.0f;", "float sum = no_such();")
+    project.edit("tune.toml", "[build]", '[app.demo]\nkind = "exe"\nsources = ["demo.c"]\n[build]')
+    project.write("demo.c", "int main(void) { return 0; }\n")
+    done = project.run("build", "--app", "demo", "--json", code=1)
+    error = json.loads(done.stdout.splitlines()[-1])["error"]
+    assert "undefined reference to `no_such'" in error and "collect2" not in error
+
+
 def test_file_that_cannot_be_written_whole_is_named_with_its_size_and_leaves_nothing(
     project: Project,
 ) -> None:
