@@ -75,7 +75,9 @@ def _parser() -> _Parser:
     sub.add_argument("--mode", choices=("normal", "tune", "test"), default="normal")
     sub.add_argument("--app", default="", help="this app alone")
     sub.add_argument("--frozen", action="store_true", help="for other boxes: reference bodies, no rail")
-    sub.add_argument("--explain", action="store_true", help="say why each step ran")
+    sub.add_argument(
+        "--explain", action="store_true", help="build, and say of every output why it is made again"
+    )
     sub = command("test", "gate every row against its reference body")
     sub.add_argument("families", nargs="*", metavar="FAMILY")
     sub.add_argument("--row", default="", help="this row alone")

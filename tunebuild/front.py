@@ -211,7 +211,9 @@ def run(
     fresh = {output: stale[output] for output in changed if output in stale and output not in failed}
     notes = _record(generated, fresh, state, hits, edited, failed=bool(code))
     _write_state(state_path, state)
-    because.remember(inputs_path, _inputs_of({output: one for output, one in fresh.items() if output in state}))
+    because.remember(
+        inputs_path, _inputs_of({output: one for output, one in fresh.items() if output in state})
+    )
     made = tuple(output for output in changed if output not in hits)
     raced = generated.graph.folder == graph.BUILD
     if raced and any("__" in output and output.endswith(".o") for output in made):

@@ -64,7 +64,12 @@ def key(inputs: Inputs) -> str:
 
 
 def difference(before: Inputs, after: Inputs) -> str:
-    """The first thing that differs between two keys, in words; "" when nothing does."""
+    """The first thing that differs between two keys, in words; "" when nothing does.
+
+    Another winner is named before the objects that come with it.
+    """
+    if before.stamps != after.stamps:
+        return f"another winner: {_named(before.stamps, after.stamps)}"
     for each in fields(Inputs):
         old, new = getattr(before, each.name), getattr(after, each.name)
         if old != new:
@@ -74,14 +79,27 @@ def difference(before: Inputs, after: Inputs) -> str:
 
 def _words(name: str, old: object, new: object) -> str:
     if not (isinstance(old, tuple) and isinstance(new, tuple)):
-        return f"{name}: {old} -> {new}" if name not in ("source", "compiler") else f"{name} changed"
-    if all(isinstance(item, tuple) for item in (*old, *new)):
-        was, now = dict(old), dict(new)
-        changed = next((k for k in [*was, *now] if was.get(k) != now.get(k)), "order")
-        return f"{name}: {changed}"
-    gone = [str(item) for item in old if item not in new]
-    come = [str(item) for item in new if item not in old]
-    return f"{name}: -[{' '.join(gone)}] +[{' '.join(come)}]" if gone or come else f"{name}: order"
+        plain = {"source": "its text changed", "compiler": "the compiler changed"}
+        return plain.get(name, f"{name}: {old} -> {new}")
+    if name == "headers":
+        return f"header {_named(old, new)} changed"
+    if name == "objects":
+        return "an object that it is linked from changed"
+    if name == "environ":
+        return f"the environment changed: {_named(old, new)}"
+    gone = " ".join(str(item) for item in old if item not in new)
+    come = " ".join(str(item) for item in new if item not in old)
+    return (
+        f"{name}: {gone or 'nothing'} became {come or 'nothing'}"
+        if gone or come
+        else f"{name}: another order"
+    )
+
+
+def _named(old: tuple[tuple[str, str], ...], new: tuple[tuple[str, str], ...]) -> str:
+    """The names whose values differ."""
+    was, now = dict(old), dict(new)
+    return ", ".join(k for k in dict.fromkeys((*was, *now)) if was.get(k) != now.get(k)) or "order"
 
 
 def environment(environ: Mapping[str, str]) -> tuple[tuple[str, str], ...]:

@@ -122,11 +122,28 @@ def test_a_winner_flip_relinks_and_flipping_back_runs_no_tool(project: Project) 
     assert made(project.run("build", "--json")) == set()
 
 
-def test_explain_says_why_each_step_ran(project: Project) -> None:
-    project.run("build")
+def test_explain_says_why_each_output_is_made_again(project: Project) -> None:
+    def reasons() -> set[str]:
+        said = project.run("build", "--explain").stderr.splitlines()
+        return {line.removeprefix("tunebuild: ") for line in said if ": build/" in line}
+
+    row, library = "build/obj/dot_f32/dot_f32__isa_avx2_u4.o", "build/normal/lib{app}.so"
+    app = json.loads(project.run("status", "--json").stdout.splitlines()[-1])["app"]
+    library = library.format(app=app)
+    assert f"{row}: it was never made here" in reasons()
+    assert reasons() == set()
     project.edit("kernels/templates/dot_f32/kernel.c.j2", "float sum = 0.0f;", "float sum = 0;")
-    done = project.run("build", "--explain")
-    assert "ninja explain" in done.stderr and "dot_f32__isa_avx2_u4" in done.stderr
+    said = reasons()
+    assert (
+        f"{row}: its text changed" in said and f"{library}: an object that it is linked from changed" in said
+    )
+    project.edit("tune.toml", '"-O3"', '"-O2"')
+    assert f"{row}: flags: -O3 became -O2" in reasons()
+    sidecar_with(project, "isa_base_u2")
+    assert f"{library}: another winner: dot_f32" in reasons()
+    (project.root / row).unlink()
+    sidecar_with(project, "isa_avx2_u4")
+    assert f"{row}: it is gone, or was changed by hand" in reasons()
 
 
 def test_plain_ninja_alone_sees_a_new_winner(project: Project) -> None:
