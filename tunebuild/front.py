@@ -19,7 +19,7 @@ from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from tunebuild import cache, emit, generate, graph, keys, ninjarun, toolchain
+from tunebuild import because, cache, emit, generate, graph, keys, ninjarun, toolchain
 from tunebuild.errors import WorkFailed
 from tunebuild.generate import Generated
 from tunebuild.ninjarun import Failure as Failure
@@ -27,6 +27,7 @@ from tunebuild.ninjarun import ninja_path as ninja_path
 from tunebuild.record import BINARY_STAMP
 
 STATE = "state.json"  # in the graph's folder
+INPUTS = "inputs.json"
 NINJA_LOCK = "build/ninja"
 _PRECOMPILED = re.compile(r"build/(sanitize/)?pch/")
 LINKED = ("link", "archive")
@@ -52,6 +53,7 @@ class Keyed:
     """An edge with its key, and the inputs that the key was made of."""
 
     edge: graph.Edge
+    inputs: keys.Inputs
     key: str
     sources: Mapping[Path, str]
 
@@ -128,7 +130,7 @@ def keyed(generated: Generated, edges: Iterable[graph.Edge]) -> dict[str, Keyed]
             # The depfile that is kept beside the object names both.
             salt=f"{edge.inputs[0]} {edge.output}",
         )
-        return Keyed(edge, keys.key(inputs), {path: digest(path) for path in (source, *headers)})
+        return Keyed(edge, inputs, keys.key(inputs), {path: digest(path) for path in (source, *headers)})
 
     def worker_key(edge: graph.Edge) -> Keyed:
         sources = {Path(name): digest(Path(name)) for name in (*edge.inputs, *edge.implicit)}
@@ -136,7 +138,7 @@ def keyed(generated: Generated, edges: Iterable[graph.Edge]) -> dict[str, Keyed]
         inputs = keys.Inputs(
             "worker", default.identity, flags, objects=tuple(sources.values()), environ=environ
         )
-        return Keyed(edge, keys.key(inputs), sources)
+        return Keyed(edge, inputs, keys.key(inputs), sources)
 
     for edge in edges:
         if edge.rule == graph.WORKER_RULE:
@@ -155,7 +157,7 @@ def keyed(generated: Generated, edges: Iterable[graph.Edge]) -> dict[str, Keyed]
                 tools=(default.archiver[:1] if edge.rule == "archive" else ()),
             )
             sources = {path: was for name in edge.inputs for path, was in found[name].sources.items()}
-            found[edge.output] = Keyed(edge, keys.key(inputs), sources)
+            found[edge.output] = Keyed(edge, inputs, keys.key(inputs), sources)
     return found
 
 
@@ -184,6 +186,10 @@ def run(
         for output, one in wanted.items()
         if state.get(output) != _noted(one, root) or not (root / output).exists()
     }
+    inputs_path = state_path.with_name(INPUTS)
+    if explain:
+        for line in because.reasons(because.read(inputs_path), _inputs_of(stale)):
+            say(f"tunebuild: {line}")
     store = cache.store()
     hits_folder = root / "build/hits" / str(os.getpid())
     hits = _lay_hits(store, stale, hits_folder, root)
@@ -191,7 +197,7 @@ def run(
     _forget_outputs(root, stale, state, state_path)
     before = {edge.output: _stat(root / edge.output) for edge in edges}
     command = [ninja_path(), "-f", f"{generated.graph.folder}/build.ninja", "-d", "keepdepfile"]
-    command += ["-d", "explain"] * explain + ["-k", "0"] * keep_going + list(targets)
+    command += ["-k", "0"] * keep_going + list(targets)
     # Ninja and its tools hold this lock too: should we be killed, the next build waits for what still runs.
     with emit.locked(
         root / NINJA_LOCK, wait_message="the tools of a killed build still run, waiting"
@@ -205,12 +211,19 @@ def run(
     fresh = {output: stale[output] for output in changed if output in stale and output not in failed}
     notes = _record(generated, fresh, state, hits, edited, failed=bool(code))
     _write_state(state_path, state)
+    because.remember(
+        inputs_path, _inputs_of({output: one for output, one in fresh.items() if output in state})
+    )
     made = tuple(output for output in changed if output not in hits)
     raced = generated.graph.folder == graph.BUILD
     if raced and any("__" in output and output.endswith(".o") for output in made):
         (root / BINARY_STAMP).touch()
     cache.gc_if_due(store)
     return Ran(code, made, tuple(hits), failures, notes)
+
+
+def _inputs_of(outputs: Mapping[str, Keyed]) -> dict[str, keys.Inputs]:
+    return {output: one.inputs for output, one in outputs.items()}
 
 
 def _noted(one: Keyed, root: Path) -> str:
