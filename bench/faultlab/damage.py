@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import random
 import shutil
@@ -210,7 +211,7 @@ def _name(chance: random.Random) -> str:
 
 
 def _leaf(chance: random.Random) -> Any:
-    return chance.choice(_LEAVES)
+    return copy.copy(chance.choice(_LEAVES))  # what is put into an empty table must not be in all of them
 
 
 def _nest(chance: random.Random, depth: int) -> Any:
