@@ -129,6 +129,17 @@ def read(name: str, table: FamilyTable, function: Function, setting: Setting) ->
     )
 
 
+def check_alone(name: str, table: FamilyTable, setting: Setting) -> None:
+    """Note the mistakes of a family whose prototype cannot be read: files, rows, chain and pin need none."""
+    path: KeyPath = ("family", name)
+    hints = table.hints or ("full" if table.source else "")
+    _sources(name, table, setting, path)
+    made = _rows(name, table, hints, setting, path)
+    known = {row.suffix: row for row in made.rows}
+    _chain(table.fallback, known, hints, (*path, "fallback"), setting.notes)
+    _pin(table.pin, known, hints, (*path, "pin"), setting.notes)
+
+
 def _rows(name: str, table: FamilyTable, hints: str, setting: Setting, path: KeyPath) -> grid.Grid:
     notes = setting.notes
     for index, row in enumerate(table.row):

@@ -296,6 +296,8 @@ def _families(joined: tuple[Joined, ...]) -> tuple[Family, ...]:
     for one in joined:
         setting = family_reader.Setting(one.project, grid.names_of(one.project), functions, one.notes)
         for name, table in one.table.family.items():
+            if name not in functions:
+                family_reader.check_alone(name, table, setting)
             if name not in functions or name in made:
                 continue
             family = family_reader.read(name, table, functions[name], setting)

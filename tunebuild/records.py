@@ -7,7 +7,9 @@ one reading finds all mistakes.
 
 from __future__ import annotations
 
+import json
 import math
+import re
 import types
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
@@ -115,7 +117,9 @@ def _wrong(raw: object, wanted: str, path: KeyPath, notes: Notes) -> _Bad:
 
 def _instead(raw: object, wanted: str) -> str:
     if isinstance(raw, str) and wanted == "an array of strings":
-        return f'write ["{raw}"]'
+        return f"write {json.dumps(raw.split())}"
+    if isinstance(raw, str) and wanted.startswith(("a number", "an integer")) and re.fullmatch(r"-?\d+", raw):
+        return f"write {raw}"
     if wanted == "a string" and isinstance(raw, bool | int | float):
         return f'write "{str(raw).lower() if isinstance(raw, bool) else raw}"'
     return ""

@@ -12,13 +12,15 @@ own project only, and within `bounded` ends before it has cost a second or half 
 from __future__ import annotations
 
 import contextlib
+import difflib
 import functools
 import os
+import re
 import resource
 import signal
 import threading
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
@@ -190,11 +192,7 @@ def render_row(
         where = error.filename or str(template)
         return Mistake(where, error.lineno, 1, f"family.{family}", error.message or "syntax error")
     except jinja2.UndefinedError as error:
-        names = ", ".join(sorted(seen))
-        return Mistake(
-            *_place(error, template), f"family.{family}", f"row {row.suffix}: {error.message}",
-            f"a template sees: {names}",
-        )  # fmt: skip
+        return _undefined(error, template, family, row, seen)
     except Exception as error:
         return Mistake(
             *_place(error, template), f"family.{family}", f"row {row.suffix}: {type(error).__name__}: {error}"
@@ -215,6 +213,27 @@ def _rendered(folder: Path, template: Path, seen: dict[str, Any]) -> str:
         return _template(folder, template).render(seen)
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0.0)
+
+
+def _undefined(
+    error: jinja2.UndefinedError, template: Path, family: str, row: Row, seen: Mapping[str, Any]
+) -> Mistake:
+    """A name that nobody defines, at its own line: the engine knows only where the statement around it began."""
+    file, line, column = _place(error, template)
+    what = f"row {row.suffix}: {error.message}"
+    fix = f"a template sees: {', '.join(sorted(seen))}"
+    if named := re.match(r"'(\w+)' is undefined", error.message or ""):
+        with contextlib.suppress(OSError):
+            lines = Path(file).read_text(errors="replace").splitlines()
+            used = re.compile(rf"\{{[{{%].*?(?<![\w.])({named[1]})\b")
+            places = [
+                (at, found.start(1) + 1) for at, text in enumerate(lines, 1) if (found := used.search(text))
+            ]
+            line, column = min(places, key=lambda place: abs(place[0] - line), default=(line, column))
+            own = re.findall(r"\{%-?\s*(?:set|for)\s+(\w+)", "\n".join(lines))
+            near = difflib.get_close_matches(named[1], [*seen, *own], 1)
+            fix = f"did you mean {near[0]}? {fix}" if near else fix
+    return Mistake(file, line, column, f"family.{family}", what, fix)
 
 
 def _place(error: BaseException, template: Path) -> tuple[str, int, int]:

@@ -450,6 +450,21 @@ def test_all_mistakes_come_at_once_in_the_order_of_the_text(tmp_path: Path) -> N
     assert re.search(r"tune.toml:3:1: project.colour: no key is named `colour` here", str(caught.value))
 
 
+def test_rows_and_chain_are_checked_where_the_prototype_cannot_be_read(tmp_path: Path) -> None:
+    text = BASE.replace("size_t n)", "size_t n").replace("[1, 2, 4]", '[1, 2, 4]\nisa = ["avx3"]')
+    text = text.replace("[family.dot.grid", 'fallback = "u8"\n[family.dot.grid')
+    assert [mistake.key for mistake in mistakes(tmp_path, text)] == [
+        "family.dot.prototype", "family.dot.fallback", "family.dot.grid.axes.isa[0]",
+    ]  # fmt: skip
+
+
+def test_wrong_type_is_answered_with_the_value_in_the_right_one(tmp_path: Path) -> None:
+    found = mistakes(tmp_path, BASE + '[build]\ncflags = "-O3 -std=c17"\n')
+    assert [mistake.fix for mistake in found] == ['write ["-O3", "-std=c17"]']
+    found = mistakes(tmp_path, BASE + ARGS.replace("n = 64", 'n = "64"'))
+    assert [mistake.fix for mistake in found] == ["write 64"]
+
+
 def test_mistakes_of_a_used_project_name_its_file(tmp_path: Path) -> None:
     for name in ("root", "lib"):
         (tmp_path / name).mkdir()

@@ -48,6 +48,14 @@ def test_undefined_name_is_a_mistake_with_its_line(tmp_path: Path) -> None:
     assert (found.line, "'lanes' is undefined" in found.what) == (2, True)
 
 
+def test_undefined_name_inside_a_loop_is_at_its_own_place_with_what_may_be_meant(tmp_path: Path) -> None:
+    found = mistake(
+        tmp_path, "{% set lanes = 8 %}\n{% for i in range(2) %}\nlanse\n  {{ lanse }}\n{% endfor %}\n"
+    )
+    assert (found.line, found.column) == (4, 6)
+    assert found.fix.startswith("did you mean lanes? a template sees: ")
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
