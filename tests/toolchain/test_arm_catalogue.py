@@ -63,6 +63,7 @@ def test_every_row_for_aarch64_passes_its_gate(words: dict[str, dict[str, str]])
         ("dot_f32", ("neon",)),
         ("gemm_f32", ("neon",)),
         ("gemm_q8", ("dotprod", "i8mm")),
+        ("matmul_q8_0", ("dotprod", "i8mm")),
         ("dot_i8", ("dotprod",)),
     ],
 )
