@@ -15,14 +15,14 @@ from faultlab.tiny import BRIEF, Tiny
 from tunebuild import sidecar
 from tunebuild.document import Document
 
-_DATES = {"2099": 4_070_908_800.0, "1970": 1.0, "0": 0.0, "a day ahead": time.time() + 86_400}
+_DATES = {"2099": 4_070_908_800.0, "1970": 0.0, "a day ahead": time.time() + 86_400}
 _AHEAD = ("2099", "a day ahead")
 _FILES = {
     "tune.toml": "tune.toml",
     "template": "kernels/templates/dot_f32/kernel.c.j2",
     "reference": "kernels/templates/dot_f32/reference.c",
     "header": "kernels/include/number.h",
-    "generated row": "generated/rows/*.c",
+    "generated row": "generated/rows/**/*.c",
     "object": "build/obj/**/*.o",
     "library": "build/normal/*.so",
     "build.ninja": "build/build.ninja",
@@ -132,7 +132,7 @@ def _dated(root: Path, env: Mapping[str, str], pattern: str, date: str, wanted: 
     for path in paths:
         os.utime(path, (_DATES[date], _DATES[date]))
     whys, made = [], []
-    for _ in range(3):  # the first may put things right; the third must not do more than the second
+    for _ in range(3):  # the first may put things right; the third must do nothing that the second did not
         why, made_now = _build(root, env)
         whys.append(why)
         made.append(sorted(made_now))
@@ -142,7 +142,7 @@ def _dated(root: Path, env: Mapping[str, str], pattern: str, date: str, wanted: 
     whys.append(_build(root, env)[0])
     if wrong := next(filter(None, whys), ""):
         return wrong
-    if made[2] != made[1] or (date not in _AHEAD and made[2]):
+    if not set(made[2]) <= set(made[1]) or (date not in _AHEAD and made[2]):
         return f"builds without end: {made[2][:3]}"
     return _settled(root, env, wanted)
 
