@@ -167,8 +167,11 @@ def scope_states(
 
 def untuned_line(state: ScopeState) -> str:
     """One sentence: which scope, that it is untuned, why."""
-    detail = f" ({state.verdict.detail})" if state.verdict.detail else ""
-    return f"scope {state.scope.name} is untuned for this box: {state.verdict.reason}{detail}"
+    return f"scope {state.scope.name} is untuned for this box: {_why(state.verdict)}"
+
+
+def _why(verdict: Verdict) -> str:
+    return f"{verdict.reason} ({verdict.detail})" if verdict.detail else verdict.reason
 
 
 def explicit_manifest_lines(path: str, states: tuple[ScopeState, ...]) -> tuple[str, ...]:
@@ -303,9 +306,8 @@ def at_start(state: ScopeState, start: Start) -> Due:
 
 
 def _not_converged(state: ScopeState, depth: int) -> str:
-    still = state.verdict.detail or state.verdict.reason
     return (
-        f"tunebuild: scope {state.scope.name} did not converge after relaunch {depth}: {still}; "
+        f"tunebuild: scope {state.scope.name} did not converge after relaunch {depth}: {_why(state.verdict)}; "
         "`tunebuild status` tells more"
     )
 
@@ -336,12 +338,13 @@ class Outcome:
 
 def after_tuning(state: ScopeState, verdict: Verdict, exit_code: int) -> Outcome:
     """Completeness decides; the tuner's exit code is only told."""
-    told = f" (the tuner exited {exit_code})" if exit_code else ""
+    told = f"; the tuner exited {exit_code}" if exit_code else ""
     if verdict.complete:
         return Outcome(True, f"tunebuild: scope {state.scope.name} is complete{told}" if told else "")
-    why = verdict.detail or verdict.reason
-    again = f"; run `{state.command}` to see why" if exit_code else ""
-    return Outcome(False, f"tunebuild: scope {state.scope.name} is left incomplete: {why}{told}{again}")
+    again = f", run `{state.command}` to see why" if exit_code else ""
+    return Outcome(
+        False, f"tunebuild: scope {state.scope.name} is left incomplete: {_why(verdict)}{told}{again}"
+    )
 
 
 # --- words on the command line and in the environment ---------------------------------------------

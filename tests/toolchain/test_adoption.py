@@ -183,7 +183,7 @@ def test_tuner_that_fails_after_a_partial_adoption_leaves_what_was_adopted(joine
     ship(joined, {"f": "u2"})
     done = joined.run(FAIL="1")
     assert done.returncode == 0 and joined.winners == {"f": "u2"}
-    assert "scope one is left incomplete: g (the tuner exited 1)" in done.stderr
+    assert "scope one is left incomplete: missing (g); the tuner exited 1" in done.stderr
     assert "f: u2 (manifest)\n  g: u1 (fallback)\n" in done.stdout
 
 

@@ -238,7 +238,7 @@ def test_relaunched_app_reports_non_convergence_and_does_not_tune_again() -> Non
     due = at_start(state(), Start("auto", depth=1))
     assert due.actions == ()
     assert due.lines == (
-        "tunebuild: scope blas did not converge after relaunch 1: no demo.tune.json; "
+        "tunebuild: scope blas did not converge after relaunch 1: absent (no demo.tune.json); "
         "`tunebuild status` tells more",
     )
     assert at_start(state(COMPLETE), Start("auto", forced=True, depth=1)).actions == ()
@@ -279,7 +279,7 @@ def test_completeness_decides_after_tuning_and_the_exit_code_is_told() -> None:
     left = policy.after_tuning(state(), Verdict("missing", "f;g"), 1)
     assert (left.tuned, left.line) == (
         False,
-        "tunebuild: scope blas is left incomplete: f;g (the tuner exited 1); "
+        "tunebuild: scope blas is left incomplete: missing (f;g); the tuner exited 1, "
         "run `tunebuild mint --app tool` to see why",
     )
 
