@@ -72,6 +72,7 @@ def validate(outcome: Outcome, measure: Measure, bar: Bar, seed: int) -> Validat
                 break
     split = len(pairs) >= measure.split_min_pairs and _is_split(pairs, measure)
     split = split and not _goes_by_place(pairs, places)
+    split = split and not _wins_in_both(pairs, measure, to_log(bar.pct))
     return _judge(outcome, track, measure, to_log(bar.pct), pairs, lost, winner_logs, split)
 
 
@@ -136,6 +137,11 @@ def _goes_by_place(pairs: list[float], places: Sequence[int]) -> bool:
     free = len(pairs) - len(groups)
     inside = math.fsum(len(own) * statistics.pvariance(own) for own in groups.values())
     return free > 0 and 2 * inside / free < statistics.variance(pairs)
+
+
+def _wins_in_both(pairs: list[float], measure: Measure, bar: float) -> bool:
+    """Is the lower state over the bar as well? Whichever the machine is in, such a row is the better one."""
+    return sum(pair <= bar for pair in pairs) <= measure.split_share / 2 * len(pairs)
 
 
 def _judge(

@@ -387,6 +387,13 @@ BUGS: tuple[Bug, ...] = (
         "states_of_the_placement_are_no_states",
     ),
     Bug(
+        "states over the bar cost the seat",
+        "validate",
+        "split = split and not _wins_in_both(pairs, measure, to_log(bar.pct))",
+        "pass",
+        "two_states_over_the_bar_keep_the_seat",
+    ),
+    Bug(
         "a placement for each pool",
         "windows",
         "yield from _micro_round(track, workload, pool, placement)",

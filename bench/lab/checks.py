@@ -560,10 +560,16 @@ def undecided_pairs_must_clear_by_the_median() -> None:
 
 def two_states_hold_the_fallback() -> None:
     state = lambda stage, row, *_: 0.08 if row == 1 and len(stage.asked) % 4 > 1 else 0.0  # noqa: E731
-    outcome = raced(Stage((0.0, 12.0)), heat(2))
-    found = validated(Stage((0.0, 12.0), (state,), sigma=0.003), outcome)
+    outcome = raced(Stage((0.0, 9.0)), heat(2))
+    found = validated(Stage((0.0, 9.0), (state,), sigma=0.003), outcome)
     assert found.state_dependent and not found.kept
     assert settle(outcome, found).held_by == "state_dependent"
+
+
+def two_states_over_the_bar_keep_the_seat() -> None:
+    state = lambda stage, row, *_: 0.08 if row == 1 and len(stage.asked) % 4 > 1 else 0.0  # noqa: E731
+    found = validated(Stage((0.0, 30.0), (state,), sigma=0.003), raced(Stage((0.0, 30.0)), heat(2)))
+    assert found.kept and not found.state_dependent and found.over == found.pairs, found
 
 
 def states_of_the_placement_are_no_states() -> None:
@@ -795,6 +801,7 @@ CHECKS: dict[str, Callable[[], None]] = {
         undecided_pairs_must_clear_by_the_median,
         two_states_hold_the_fallback,
         states_of_the_placement_are_no_states,
+        two_states_over_the_bar_keep_the_seat,
         death_in_validation_demotes,
         closing_floor_demotes,
         probe_reads_cv_and_floor,
