@@ -26,9 +26,11 @@ def odd_output(quick: bool) -> Result:
         ]  # fmt: skip
         tunebuild(place, "build", env=environment(folder))
         for words in commands:
+            plain = tunebuild(place, *words, env=environment(folder)).returncode
             for name, settings in _SETTINGS.items():
                 done = tunebuild(place, *words, env=environment(folder, **settings))
-                why = traceback_in(done) or (f"exit {done.returncode}" if done.returncode else "")
+                same = done.returncode == plain
+                why = traceback_in(done) or ("" if same else f"exit {done.returncode}, not {plain}")
                 tally.add(f"{' '.join(words)}, {name}", why)
             tally.add(f"{' '.join(words)} | head", _closed(folder, place, words))
             tally.add(f"{' '.join(words)}, 20 columns", _on_terminal(folder, place, words))
