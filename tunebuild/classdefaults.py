@@ -23,6 +23,7 @@ from tunebuild.verdict import Found
 
 BUDGET_PCT = 5.0
 _LEFT_BEHIND = frozenset({"binary", "box", "written", "origin", "class", "engine_sha"})
+_LARGEST = 1e300  # a number of a file that somebody wrote may be too large for a float
 _MINT_FIRST = "run `tunebuild mint` on this box first"
 
 
@@ -78,6 +79,11 @@ def export(
         raise Refused(
             f"{what}: {', '.join(strangers)} came from {', '.join(origins)}, not from a race here",
             fix="run a full `tunebuild mint`, which replaces every adopted winner",
+        )
+    if by_hand := [key for key in kernels if document.outvoted(key)]:
+        raise Refused(
+            f"{what}: {', '.join(by_hand)} was set by hand, not by its race",
+            fix=f"tunebuild mint --only {','.join(f'={key}' for key in by_hand)}",
         )
     notes = {
         key: value
@@ -374,5 +380,5 @@ def _numbers(rows: Mapping[str, Mapping[str, Json]], field: str) -> dict[str, fl
     return {
         name: float(value)
         for name, value in pairs
-        if isinstance(value, int | float) and not isinstance(value, bool)
+        if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < _LARGEST
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -125,6 +126,10 @@ def merge_profiles(
     generated = generate.generate(root)
     chosen = generated.app(app)
     donors = tuple(_donor(one) for one in evidence.records(places))
+    if not 0 <= budget_pct < math.inf:
+        raise UsageError(
+            f"--budget {budget_pct:g} is no loss", fix="write percent from 0 up, such as --budget 5"
+        )
     if not donors:
         raise UsageError("no sidecar to merge", fix="name the sidecars of several boxes, or a folder of them")
     classes = tuple(dict.fromkeys(classdefaults.recorded_class(donor.document) for donor in donors))
@@ -149,6 +154,11 @@ def merge_profiles(
 
 def _donor(one: fleet.Record) -> Donor:
     if isinstance(one.found, Document):
+        if by_hand := [key for key in one.found.kernels if one.found.outvoted(key)]:
+            raise Refused(
+                f"{one.name}: {', '.join(by_hand)} was set by hand, not by its race",
+                fix="mint that box again",
+            )
         return Donor(one.name, one.found)
     raise Refused(f"{one.name} is unreadable: {one.found.why}", fix="leave it out, or mint that box again")
 

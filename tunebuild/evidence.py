@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -26,7 +27,7 @@ def records(places: Sequence[Path]) -> tuple[Record, ...]:
         paths = sorted(place.rglob(f"*{sidecar.SUFFIX}")) if place.is_dir() else [place]
         for path in paths:
             if not path.name.startswith("."):
-                found.setdefault(path.resolve(), _record(path))
+                found.setdefault(Path(os.path.realpath(path)), _record(path))
     return tuple(found.values())
 
 

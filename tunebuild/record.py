@@ -109,7 +109,7 @@ def choose_profile(scope: Scope, box: Box) -> profiles.Chosen:
     ladder: list[tuple[str, Path, bytes | None]] = []
     for cpu_class, path in profiles.rungs(scope, box):
         try:
-            ladder.append((cpu_class, path, path.read_bytes()))
+            ladder.append((cpu_class, path, path.read_bytes() if path.is_file() else None))
         except OSError:
             ladder.append((cpu_class, path, None))
     return profiles.choose(scope, tuple(ladder))

@@ -127,6 +127,14 @@ def test_export_refuses_a_stale_seat_by_name() -> None:
         )
 
 
+def test_export_of_a_winner_set_by_hand_is_refused() -> None:
+    document = sidecar({"f": "a"})
+    by_hand = replace(document, race={**document.race, "f": {"winner": "b"}})
+    with pytest.raises(Refused, match="f was set by hand, not by its race") as caught:
+        exported(manifest(family("f")), by_hand)
+    assert caught.value.fix == "tunebuild mint --only =f"
+
+
 def test_export_of_another_version_is_refused() -> None:
     with pytest.raises(Refused, match="version"):
         exported(manifest(family("f"), scopes=(PINNED,)), sidecar({"f": "a"}, v="2"))
