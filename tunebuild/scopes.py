@@ -14,6 +14,13 @@ from tunebuild.records import Notes
 from tunebuild.tables import AppTable, ConfirmTable, RootTable, ScopeTable
 
 NAME = re.compile(r"[A-Za-z_][\w-]{0,63}", re.ASCII)
+_OWN_NOTES = frozenset(
+    {
+        "binary", "platform", "arch", "box", "written", "features", "features_known", "origin", "exchange_sha",
+        "applied_box", "class", "noise", "mode", "engine_sha", "tunebuild_version", "protocol", "validation",
+        "mint_total_ms", "seed",
+    }
+)  # fmt: skip
 _RESOLVER = re.compile(r"exchange:\S+|entry:[A-Za-z_][\w.-]*|[^:]+\.py:[A-Za-z_]\w*", re.ASCII)
 
 
@@ -77,6 +84,7 @@ def scopes(
     taken: set[str] = set()
     made: dict[str, Scope] = {}
     declaring: dict[str, str] = {}
+    pins: dict[str, Scope] = {}  # by version key: all scopes share one sidecar
     for one in joined:
         for name, table in one.table.scope.items():
             scope = _scope(name, table, one, by_name)
@@ -88,6 +96,11 @@ def scopes(
             if first != name:
                 what = f"the module `{scope.module}` declares the scope `{first}` already"
                 one.notes.add((*path, "module"), what, "a module declares one scope: name another module")
+            pinned = pins.setdefault(scope.version_key, scope) if scope.version_key else scope
+            if pinned.version != scope.version:
+                what = f"the scope `{pinned.name}` records another version under `{scope.version_key}`"
+                fix = f'write version_key = "{name}_version"'
+                one.notes.add((*path, "version_key" if table.version_key else "version_of"), what, fix)
             own = [module for module in (scope.module, *scope.covers) if module not in taken]
             taken.update(own)
             made[name] = _with_families(scope, own, families)
@@ -163,6 +176,9 @@ def _version(
     key = table.version_key or constant.lower()
     if not re.fullmatch(r"[a-z0-9_.-]{1,64}", key):
         notes.add((*path, "version_key"), f"`{key}` is no key", "write lower-case letters, digits, _ . and -")
+    elif key in _OWN_NOTES or key.startswith(("noise_", "validation_")):
+        what = f"`{key}` is a note that every sidecar keeps of its own"
+        notes.add((*path, "version_key"), what, f'write version_key = "{path[-1]}_version"')
     return key, str(constants[constant])
 
 

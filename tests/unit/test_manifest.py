@@ -450,6 +450,28 @@ def test_all_mistakes_come_at_once_in_the_order_of_the_text(tmp_path: Path) -> N
     assert re.search(r"tune.toml:3:1: project.colour: no key is named `colour` here", str(caught.value))
 
 
+PINNED = "[module.p]\nconstants = { V = 1 }\n[module.q]\nconstants = { V = 2 }\n"
+
+
+def test_version_key_that_the_sidecar_keeps_of_its_own_is_refused(tmp_path: Path) -> None:
+    text = BASE + PINNED + '[scope.s]\nmodule = "p"\nversion_of = "p/V"\nversion_key = "box"\n'
+    mistake = one_mistake(tmp_path, text)
+    assert (mistake.key, mistake.fix) == ("scope.s.version_key", 'write version_key = "s_version"')
+    assert one_mistake(tmp_path, text.replace('"box"', '"noise_probes"')).key == "scope.s.version_key"
+
+
+def test_two_scopes_do_not_record_different_versions_under_one_key(tmp_path: Path) -> None:
+    text = (
+        BASE
+        + PINNED
+        + '[scope.s]\nmodule = "p"\nversion_of = "p/V"\n[scope.t]\nmodule = "q"\nversion_of = "q/V"\n'
+    )
+    mistake = one_mistake(tmp_path, text)
+    assert mistake.key == "scope.t.version_of" and "the scope `s` records another version" in mistake.what
+    assert mistake.fix == 'write version_key = "t_version"'
+    assert read(tmp_path, text + 'version_key = "t_version"\n').scopes[1].version_key == "t_version"
+
+
 def test_rows_and_chain_are_checked_where_the_prototype_cannot_be_read(tmp_path: Path) -> None:
     text = BASE.replace("size_t n)", "size_t n").replace("[1, 2, 4]", '[1, 2, 4]\nisa = ["avx3"]')
     text = text.replace("[family.dot.grid", 'fallback = "u8"\n[family.dot.grid')
