@@ -189,8 +189,8 @@ def _stamped_words(generated: Generated, app: App) -> Iterator[str]:
     stamps, read = generated.stamps[app.name], generated.records[app.name]
     yield from resolve.dropped(stamps)
     if isinstance(read.found, Unreadable):
-        yield f"the sidecar {read.path} does not count: {read.found.why}"
-    recorded = read.found.kernels if isinstance(read.found, Document) else {}
+        yield f"the sidecar {read.path} does not count: {read.found.why}; run `tunebuild mint`"
+    recorded = read.document.kernels
     stale = [
         stamp
         for stamp in stamps.seats
@@ -225,8 +225,7 @@ class Status:
 
 def status_of(generated: Generated, app: App) -> Status:
     own = {family.name for family in resolve.app_families(generated.manifest, app)}
-    found = generated.records[app.name].found
-    document = found if isinstance(found, Document) else Document()
+    document = generated.records[app.name].document
     seats = tuple(
         _noted(stamp, document) for stamp in generated.stamps[app.name].seats if stamp.family in own
     )

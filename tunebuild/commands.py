@@ -420,11 +420,11 @@ def _mint(options: argparse.Namespace) -> int:
         report.status_text(finished.status.stamps, finished.status.states, colour=_colour()),
     ]
     minted = finished.minted
-    for line in report.mint_notes(
-        minted.rejected, minted.loudest_pct if minted.word == "overridden" else None
-    ):
-        _say(f"tunebuild: {line}")
-    empty = finished.minted.empty_seats
+    if word != "silent":
+        loud_pct = minted.loudest_pct if minted.word == "overridden" else None
+        for line in report.mint_notes(minted.rejected, loud_pct):
+            _say(f"tunebuild: {line}")
+    empty = minted.empty_seats
     document = report.status_json(finished.status.stamps, finished.status.states)
     if options.json or word != "silent":
         _answer(options, document, "\n".join(text).rstrip("\n"))

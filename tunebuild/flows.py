@@ -50,7 +50,7 @@ def why(root: Path, app: str, name: str) -> tuple[report.Why, ...]:
     generated = generate.generate(root)
     chosen = generated.app(app)
     read = generated.records[chosen.name]
-    document = read.found if isinstance(read.found, Document) else Document()
+    document = read.document
     marks = gates.marks(generated, generated.stamps[chosen.name])
     answering = record.profiles_of(generated.manifest, chosen, generated.box)
     bounds = {

@@ -493,8 +493,9 @@ class _Session:
         layout = resolve.layout_of(family, serving)
         agreed = [replace(one, outcome=outcome) for one, outcome in zip(raced_seats, outcomes, strict=True)]
         for one in group:
-            if one.key not in keys:
-                lost = resolve.layout_of(family, one.outcome.winner_suffix or REFERENCE) != layout
+            if one.key not in keys:  # one without a winner has none to lose, and stays reported as empty
+                won = one.outcome.winner_suffix
+                lost = bool(won) and resolve.layout_of(family, won) != layout
                 agreed.append(replace(one, outcome=seats.follow(one.outcome, serving)) if lost else one)
         return agreed
 

@@ -27,6 +27,11 @@ class Read:
     unfit: verdict.Unfit = verdict.any_row
 
     @property
+    def document(self) -> Document:
+        """What the file says; an empty document where none of it counts."""
+        return self.found if isinstance(self.found, Document) else Document()
+
+    @property
     def source(self) -> resolve.Source | None:
         """Its fresh winners for stamping, None when there are none. One that cannot serve here is among them: it drops
         its family to the chain, not to a profile."""
