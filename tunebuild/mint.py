@@ -478,26 +478,24 @@ class _Session:
         closed = [replace(one, outcome=outcome) for one, outcome in zip(raced, outcomes, strict=True)]
         settled: list[Raced] = []
         for name in dict.fromkeys(one.family for one in closed):
-            settled += self._agreed(name, [one for one in closed if one.family == name])
+            settled += self._together(name, [one for one in closed if one.family == name])
         return settled
 
-    def _agreed(self, name: str, group: list[Raced]) -> list[Raced]:
+    def _together(self, name: str, group: list[Raced]) -> list[Raced]:
         """One family's seats, then its companions, all in one layout."""
-        family = next(one.family for one in self._generated.plan.families if one.family.name == name)
+        family = self._generated.plan.family(name).family
         keys = {seat.key for seat in family.seats}
-        raced_seats = [one for one in group if one.key in keys]
-        outcomes = [one.outcome for one in raced_seats]
-        if all(outcome.heat.apart for outcome in outcomes):
-            outcomes = list(seats.agree(outcomes))
-        serving = outcomes[0].winner_suffix or REFERENCE
-        layout = resolve.layout_of(family, serving)
-        agreed = [replace(one, outcome=outcome) for one, outcome in zip(raced_seats, outcomes, strict=True)]
-        for one in group:
-            if one.key not in keys:  # one without a winner has none to lose, and stays reported as empty
-                won = one.outcome.winner_suffix
-                lost = bool(won) and resolve.layout_of(family, won) != layout
-                agreed.append(replace(one, outcome=seats.follow(one.outcome, serving)) if lost else one)
-        return agreed
+        mine = [one for one in group if one.key in keys]
+        companions = [one for one in group if one.key not in keys]
+        outcomes, following = seats.together(
+            [one.outcome for one in mine],
+            [one.outcome for one in companions],
+            lambda suffix: resolve.layout_of(family, suffix),
+        )
+        return [
+            replace(one, outcome=outcome)
+            for one, outcome in zip([*mine, *companions], [*outcomes, *following], strict=True)
+        ]
 
 
 def without(heat: Heat, row: int) -> Heat:

@@ -7,13 +7,14 @@ seats inside it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from tunebuild import expressions
 from tunebuild.heat import Outcome, RowResult
 from tunebuild.measure import Measure
-from tunebuild.model import Family, Workload
+from tunebuild.model import REFERENCE, Family, Workload
+from tunebuild.resolve import Layout
 
 
 def workloads_by_seat(family: Family) -> tuple[tuple[Workload, ...], ...]:
@@ -119,6 +120,23 @@ def _held(outcome: Outcome, rows: Sequence[RowResult], least_pct: float) -> RowR
     """The incumbent, if it is among ``rows`` and gains ``least_pct`` at least."""
     sitting = None if outcome.heat.incumbent is None else outcome.heat.rows[outcome.heat.incumbent]
     return next((row for row in rows if row.suffix == sitting and row.gain_pct >= least_pct), None)
+
+
+def together(
+    outcomes: Sequence[Outcome], companions: Sequence[Outcome], layout_of: Callable[[str], Layout]
+) -> tuple[tuple[Outcome, ...], tuple[Outcome, ...]]:
+    """After demotions: a family's seats in one layout, and the companions that raced for themselves in the same.
+
+    A companion without a winner has none to lose, and stays reported as empty.
+    """
+    seats = agree(outcomes) if all(outcome.heat.apart for outcome in outcomes) else tuple(outcomes)
+    serving = seats[0].winner_suffix or REFERENCE
+
+    def strays(companion: Outcome) -> bool:
+        won = companion.winner_suffix
+        return bool(won) and layout_of(won) != layout_of(serving)
+
+    return seats, tuple(follow(each, serving) if strays(each) else each for each in companions)
 
 
 def agree(outcomes: Sequence[Outcome]) -> tuple[Outcome, ...]:

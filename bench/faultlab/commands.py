@@ -94,7 +94,7 @@ def _to_release(place: Path) -> None:
 
 
 COMMANDS = (
-    Command("mint", ("mint",), _to_mint, 70, 0, measures=True),
+    Command("mint", ("mint",), _to_mint, 1000, 0, measures=True),
     Command("build", ("build",), _new, 70, 1),
     Command("cache gc", ("cache", "gc"), _to_collect, 70, 0),
     Command("release --quick", ("release", "--quick"), _to_release, 70, 1),

@@ -96,6 +96,39 @@ def test_companion_whose_layout_the_family_left_serves_the_family_row_and_names_
     assert table["fallback"] == "r0" and "mr4" not in table["rows"]
 
 
+def layout_of(suffix: str) -> tuple[int, ...]:
+    return (LAYOUTS[int(suffix[1:])],)
+
+
+def demoted(outcome: Outcome) -> Outcome:
+    """The outcome after a validation in which no row gained."""
+    return settle(outcome, validated(Stage((0.0, 1.0, 0.0, 0.0)), outcome))
+
+
+def test_companion_goes_home_with_the_seats_that_a_demotion_took_there() -> None:
+    both = seats.combine([seat(1.0, 9.0, 4.0), seat(1.0, 4.0, 9.0)], MEASURE)
+    companion = seat(-20.0, -20.0, 9.0)
+    assert companion.winner_suffix == "r3"
+    family, (following,) = seats.together([demoted(both[0]), both[1]], [companion], layout_of)
+    assert [outcome.winner_suffix for outcome in family] == ["r0", "r0"]
+    assert (following.winner_suffix, following.demoted) == ("r0", "r3")
+
+
+def test_companion_in_the_layout_of_its_family_keeps_its_own_row() -> None:
+    both = seats.combine([seat(1.0, 9.0, 4.0), seat(1.0, 4.0, 9.0)], MEASURE)
+    companion = seat(-20.0, -20.0, 9.0)
+    family, (following,) = seats.together(both, [companion], layout_of)
+    assert [outcome.winner_suffix for outcome in family] == ["r2", "r3"]
+    assert following is companion
+
+
+def test_companion_without_a_winner_stays_empty_where_its_family_changes_the_layout() -> None:
+    both = seats.combine([seat(1.0, 9.0, 4.0), seat(1.0, 4.0, 9.0)], MEASURE)
+    empty = replace(both[1], winner=-1)
+    _, (following,) = seats.together([demoted(both[0]), both[1]], [empty], layout_of)
+    assert following is empty
+
+
 def test_table_tells_why_in_json() -> None:
     stage = Stage((0.0, 9.0, 6.0, -20.0), sigma=0.004, dies={2: 3})
     outcome = raced(stage, heat(4, incumbent=3))
