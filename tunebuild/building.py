@@ -23,6 +23,7 @@ from tunebuild import (
     memo,
     plan,
     policy,
+    render,
     report,
     resolve,
     toolchain,
@@ -32,6 +33,7 @@ from tunebuild.document import Document, Unreadable
 from tunebuild.front import Failure, Ran
 from tunebuild.generate import Generated
 from tunebuild.model import App, Mode, Rejected, Stamp, Stamps
+from tunebuild.plan import PlannedFunction
 
 Say = Callable[[str], None]
 BUILD_LOCK = "build/build"
@@ -175,13 +177,31 @@ def _broken(
                 digest = generate.row_digest(text, plan.row_flags(planned.family, row))
                 output = graph.moved(graph.object_path(planned.family.name, name), generated.graph.folder)
                 if name in words:
-                    found[name] = {"digest": digest, "why": words[name]}
+                    told = _from_template(generated, function, text, words[name])
+                    found[name] = {"digest": digest, "why": told}
                 elif output in fresh:
                     if fault := judge.symbol_fault(generated.root / output, name):
                         found[name] = {"digest": digest, "why": fault, "defines": "other"}
                 elif "defines" in known.get(name, {}) and known[name].get("digest") == digest:
                     found[name] = dict(known[name])
     return found
+
+
+_COMPLAINT = re.compile(r"^[^\s:]+:(\d+):(?:\d+:)? (?:fatal )?error: (.+)$", re.M)
+
+
+def _from_template(generated: Generated, function: PlannedFunction, text: str, words: str) -> str:
+    """A compiler's words, headed by the template's line that printed what it complains of first, if one line can
+    be told."""
+    complaint, template = _COMPLAINT.search(words), function.template
+    if complaint is None or template is None or f"{function.name}__" not in complaint[0]:
+        return words
+    line = text.splitlines()[int(complaint[1]) - 1 : int(complaint[1])]
+    place = render.origin(function.family.project.templates, template, line[0]) if line else None
+    if place is None:
+        return words
+    file = os.path.relpath(place[0], generated.manifest.project.root)
+    return f"{file}:{place[1]}: {complaint[2]}\n{words}"
 
 
 def _stamped_words(generated: Generated, app: App) -> Iterator[str]:

@@ -215,12 +215,19 @@ def _build(options: argparse.Namespace) -> int:
         options.root, options.mode, app=options.app, frozen=options.frozen, explain=options.explain, say=_say
     )
     made, hits = built.made, built.hits
-    for row in built.rejected:
-        _say(f"rejected at {row.stage}: {row.suffix}\n{row.why}")
+    for row in built.rejected:  # ninja has relayed what the compiler says in full
+        _say(f"rejected at {row.stage}: {row.suffix}: {(row.why.splitlines() or [''])[0]}")
     for note in dict.fromkeys(note for ran in built.ran for note in ran.notes):
         _say(f"tunebuild: {note}")
     words = f"{len(made)} built, {len(hits)} from the cache" if made or hits else "nothing to do"
-    _answer(options, {"mode": options.mode, "made": list(made), "hits": list(hits)}, f"tunebuild: {words}")
+    if built.rejected:
+        words = f"{len(made)} built, {len(hits)} from the cache, {len(built.rejected)} rejected"
+    rejected = [
+        {"row": row.suffix, "stage": row.stage, "why": row.why, "replay": row.replay}
+        for row in built.rejected
+    ]
+    document = {"mode": options.mode, "made": list(made), "hits": list(hits), "rejected": rejected}
+    _answer(options, document, f"tunebuild: {words}")
     return 1 if built.rejected and options.mode == "test" else 0
 
 

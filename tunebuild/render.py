@@ -26,6 +26,7 @@ from types import FrameType
 from typing import Any, NoReturn
 
 import jinja2
+import jinja2.meta
 import jinja2.sandbox
 
 from tunebuild.codegen import with_symbol
@@ -242,3 +243,37 @@ def _place(error: BaseException, template: Path) -> tuple[str, int, int]:
         if frame.filename.endswith(".j2"):
             return frame.filename, frame.lineno or 1, 1
     return str(template), 1, 1
+
+
+# --- back from C to its template -------------------------------------------------------------------
+
+
+def origin(folder: Path, template: Path, line: str) -> tuple[Path, int] | None:
+    """The template's line that printed this line of C, in ``template`` or what it includes: the one that fits
+    it with the most words of its own. None where several do, or none does.
+    """
+    best, places = 4, list[tuple[Path, int]]()
+    for file, text in _sources(folder, template):
+        for number, printed in enumerate(text.splitlines(), 1):
+            own = [part.strip() for part in re.split(r"\{\{.*?\}\}|\{%.*?%\}|\{#.*?#\}", printed.strip())]
+            weight = sum(map(len, own))
+            if weight >= best and re.fullmatch(r"\s*.*?\s*".join(map(re.escape, own)), line.strip()):
+                places = [*(places if weight == best else ()), (file, number)]
+                best = weight
+    return places[0] if len(places) == 1 else None
+
+
+def _sources(folder: Path, template: Path) -> Iterator[tuple[Path, str]]:
+    """A template and all that it includes, imports or extends, by names known without running it."""
+    left, seen = [template], {template}
+    while left:
+        file = left.pop()
+        try:
+            text = file.read_text()
+            named = jinja2.meta.find_referenced_templates(_environment(folder).parse(text))
+        except (OSError, ValueError, jinja2.TemplateError):
+            continue
+        yield file, text
+        more = {folder / name for name in named if name} - seen
+        left += sorted(more)
+        seen |= more

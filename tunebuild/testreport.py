@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from tunebuild.document import Json
 from tunebuild.judge import FamilyReport
-from tunebuild.model import RowWord
+from tunebuild.model import Rejected, RowWord
 
 WORDS: tuple[RowWord, ...] = ("passed", "rejected", "declined", "not run", "skipped")
 
@@ -50,14 +51,32 @@ def text(reports: Sequence[FamilyReport]) -> str:
             lines.append(f"  {report.broken}")
         if report.note:
             lines.append(f"  {report.note}")
-        for row in report.rows:
-            if row.rejected:
-                first, *rest = row.why.splitlines() or [""]
-                lines.append(f"  {row.suffix}: rejected at {row.rejected.stage}: {first}")
-                lines += [f"    {line}" for line in rest[:20]]
-                lines.append(f"    replay: {row.rejected.replay}")
+        lines += _rejected(report.rejected)
         lines += _grouped(report)
     return "\n".join(lines)
+
+
+def _rejected(rows: Sequence[Rejected]) -> list[str]:
+    """Each row with its words and how to see it again. One mistake in a template fails many rows in the compiler's
+    same words: these are told once."""
+    alike: dict[str, list[Rejected]] = {}
+    for row in rows:
+        words = _NUMBERS.sub("", row.why.replace(row.suffix, "")) if row.stage == "compile" else row.suffix
+        alike.setdefault(words, []).append(row)
+    lines: list[str] = []
+    for row, *others in alike.values():
+        first, *rest = row.why.splitlines() or [""]
+        lines.append(f"  {row.suffix}: rejected at {row.stage}: {first}")
+        lines += [f"    {line}" for line in rest[:20]]
+        lines.append(f"    replay: {row.replay}")
+        if others:
+            names = ", ".join(other.suffix for other in others)
+            lines.append(f"  {names}: rejected at {row.stage} in the same words")
+    return lines
+
+
+_NUMBERS = re.compile(r"(?<=:)\d+(?=:)|^ *\d+ (?=\|)", re.M)
+"""Line and column numbers in a compiler's words, which differ from row to row."""
 
 
 def _grouped(report: FamilyReport) -> list[str]:

@@ -273,8 +273,30 @@ def test_compiler_that_crashes_or_prints_without_end_fails_its_rows_alone(projec
     done = project.run("build", "--mode", "tune", "--json", CC=compiler)
     assert len(done.stderr) < 400_000
     assert "... truncated" in done.stderr
-    rejected = {line.split()[-1] for line in done.stderr.splitlines() if line.startswith("rejected at")}
+    rejected = {
+        line.split(":")[1].strip() for line in done.stderr.splitlines() if line.startswith("rejected at")
+    }
     assert rejected == {"isa_base_u1", "isa_base_u2", "isa_base_u4"}
+    document = json.loads(done.stdout.splitlines()[-1])
+    assert {row["row"] for row in document["rejected"]} == rejected
+    assert {row["stage"] for row in document["rejected"]} == {"compile"}
+
+
+def test_mistake_in_a_template_is_told_once_and_at_the_line_of_the_template(project: Project) -> None:
+    template = "kernels/templates/dot_f32/kernel.c.j2"
+    before = (project.root / template).read_text().splitlines()
+    project.edit(template, "return ", "return no_such + ")
+    line = 1 + next(number for number, text in enumerate(before) if "return " in text)
+    done = project.run("test", "dot_f32", code=1)
+    words = f"rejected at compile: {template}:{line}: 'no_such' undeclared"
+    assert done.stdout.count(words) == 1
+    assert "rejected at compile in the same words" in done.stdout
+    rows = json.loads(project.run("test", "dot_f32", "--json", code=1).stdout.splitlines()[-1])["families"][
+        0
+    ]["rows"]
+    rejected = [row for row in rows if row["word"] == "rejected"]
+    assert len(rejected) > 1 and all(f"{template}:{line}: " in row["why"] for row in rejected)
+    assert all(row["replay"].endswith(f"dot_f32__{row['row']}") for row in rejected)
 
 
 def test_disk_that_is_full_while_rows_compile_rejects_no_row(project: Project) -> None:

@@ -115,3 +115,30 @@ def test_template_beside_the_templates_folder_is_read_when_it_is_declared(tmp_pa
     render.forget()
     text = render.render_row(folder, tmp_path / "other.c.j2", "f", FUNCTION, "f__u4", ROW)
     assert text == "4"
+
+
+@pytest.mark.parametrize(
+    ("line", "place"),
+    [
+        ("    size_t i = zero;", ("kernel.c.j2", 2)),
+        ("    sum3 += load(a + i + 12);", ("kernel.c.j2", 4)),
+        ("    return reduce(sum0);", ("tail.j2", 1)),
+        ("}", None),
+        ("    return twice;", None),
+        ("    int elsewhere = 1;", None),
+    ],
+)
+def test_line_of_c_is_traced_to_the_one_line_of_a_template_that_can_print_it(
+    tmp_path: Path, line: str, place: tuple[str, int] | None
+) -> None:
+    kernel = tmp_path / "kernel.c.j2"
+    kernel.write_text(
+        "{{ prototype }} {\n    size_t i = zero;\n{% for j in range(u) %}\n"
+        "    sum{{ j }} += load(a + i + {{ 4 * j }});\n{% endfor %}\n"
+        '    return twice;\n    return twice;\n{% include "tail.j2" %}\n}\n'
+    )
+    (tmp_path / "tail.j2").write_text("    return reduce(sum0);\n")
+    (tmp_path / "unrelated.j2").write_text("    int elsewhere = 1;\n")
+    render.forget()
+    found = render.origin(tmp_path, kernel, line)
+    assert (found and (found[0].name, found[1])) == place
