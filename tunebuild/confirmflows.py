@@ -23,6 +23,7 @@ from tunebuild.mint import Minted
 from tunebuild.model import REFERENCE, Confirm
 from tunebuild.race import demoted
 from tunebuild.upsert import Change
+from tunebuild.verdict import versions_of
 
 Say = Callable[[str], None]
 FOLDER = "build/confirm"
@@ -115,7 +116,9 @@ def _built(minted: Minted, arm: Arm) -> Arm:
     built = {key: generated.built[key] for key in arm.kernels if key in generated.built}
     path = _sidecar(arm)
     path.unlink(missing_ok=True)
-    sidecar.save(path, Change(kernels=arm.kernels, built=built), box=generated.box, built_now=generated.built)
+    versions = versions_of(arm.kernels, generated.records[app.name].pins)
+    change = Change(kernels=arm.kernels, built=built, notes=versions)
+    sidecar.save(path, change, box=generated.box, built_now=generated.built)
     command = [sys.executable, "-m", "tunebuild", "-C", str(generated.root), "build", "--app", app.name]
     done = subprocess.run(
         command, env=_environ(arm), stdin=subprocess.DEVNULL, capture_output=True, text=True

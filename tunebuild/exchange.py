@@ -16,7 +16,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, cast
 
@@ -28,7 +28,7 @@ from tunebuild.identity import match_key
 from tunebuild.model import Box, Scope
 from tunebuild.shared_schema import problems
 from tunebuild.upsert import EXCHANGE, Change, Merged, origin_of
-from tunebuild.verdict import Demand, Unfit, any_row, parse_demand
+from tunebuild.verdict import Demand, Pins, Unfit, any_row, parse_demand
 
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem  # type: ignore[import-untyped, unused-ignore]
@@ -67,6 +67,7 @@ class Here:
     built_now: Mapping[str, Built]
     binary_s: int | None = None
     unfit: Unfit = any_row  # which of the donor's rows cannot serve here
+    pins: Pins = field(default_factory=dict)
 
 
 # --- reading --------------------------------------------------------------------------------------
@@ -149,6 +150,7 @@ def adopt(here: Here, document: Document, sha: str, demand: Demand) -> Merged:
         built_now=here.built_now,
         binary_s=here.binary_s,
         unfit=here.unfit,
+        pins=here.pins,
     )
 
 

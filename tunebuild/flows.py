@@ -282,7 +282,13 @@ def exchanged(root: Path, app: str, action: str, url: str, accept: exchange.Acce
         )
         return f"sent {_winners(hit.kernels)} as {hit.sha[:12]}, unverified"
     here = exchange.Here(
-        generated.manifest.project.name, generated.box, read.path, read.built, read.binary_s, read.unfit
+        generated.manifest.project.name,
+        generated.box,
+        read.path,
+        read.built,
+        read.binary_s,
+        read.unfit,
+        read.pins,
     )
     merged = exchange.pull(url, here, demand, accept)
     if merged is None:

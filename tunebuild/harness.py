@@ -27,7 +27,7 @@ from tunebuild.model import REFERENCE, App, Companion, Family, Function, Paramet
 from tunebuild.stats import cv_pct as cv
 from tunebuild.stats import median
 from tunebuild.upsert import Change, Merged
-from tunebuild.verdict import Demand
+from tunebuild.verdict import Demand, versions_of
 
 __all__ = [
     "Variant", "abort", "archive", "begin", "cpu_class", "cv", "demanded", "end", "interrupted", "ladder", "median",
@@ -185,13 +185,13 @@ def set_winners(
     tables = {
         key: {**table, "winner": winners[key]} for key, table in (races or {}).items() if key in winners
     }
-    pins = {scope.version_key: scope.version for scope in project.scopes if scope.version_key}
+    pins = record.pins(generated.manifest)
     change = Change(
         kernels=winners,
         race=tables,
         built={key: generated.built[key] for key in winners if key in generated.built},
         runtime=runtime,
-        notes={**pins, **_NOTES.values},
+        notes={**versions_of(winners, pins), **_NOTES.values},
         scope_keys=demanded(),
     )
     return sidecar.save(
@@ -201,6 +201,7 @@ def set_winners(
         built_now=generated.built,
         binary=str(Path(sys.argv[0]).resolve()),
         binary_s=record.binary_stamp_s(generated.root),
+        pins=pins,
     )
 
 

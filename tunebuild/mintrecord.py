@@ -30,6 +30,7 @@ from tunebuild.measure import PROTOCOL_VERSION
 from tunebuild.mint import Asked, Minted, Progress, asked_of, mint
 from tunebuild.model import REFERENCE, App, Scope
 from tunebuild.upsert import Change
+from tunebuild.verdict import versions_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +120,7 @@ def _save(minted: Minted) -> None:
         kernels=kernels,
         race=tables,
         built={key: generated.built[key] for key in kernels if key in generated.built},
-        notes=_notes(minted, scopes),
+        notes={**_notes(minted), **versions_of(kernels, read.pins)},
         scope_keys=tuple(sorted(demanded)),
         full=demanded <= set(kernels),
     )
@@ -131,13 +132,14 @@ def _save(minted: Minted) -> None:
         built_now=generated.built,
         binary=str(generated.root / f"build/normal/{app.name}"),
         binary_s=read.binary_s,
+        pins=read.pins,
     )
 
 
-def _notes(minted: Minted, scopes: list[Scope]) -> dict[str, str | int | float]:
+def _notes(minted: Minted) -> dict[str, str | int | float]:
     demoted = [one.key for one in minted.raced if one.outcome.demoted]
     drifts = [abs(found.drift_pct) for found in minted.validations.values()]
-    notes: dict[str, str | int | float] = {
+    return {
         **noise.stamped(minted.readings, minted.measure, minted.word),
         "mode": "normal",
         "engine_sha": _commit(minted.generated.root),
@@ -149,8 +151,6 @@ def _notes(minted: Minted, scopes: list[Scope]) -> dict[str, str | int | float]:
         "mint_total_ms": str(minted.wall_ms),
         "seed": str(minted.seed),
     }
-    notes |= {scope.version_key: scope.version for scope in scopes if scope.version_key}
-    return notes
 
 
 def _commit(root: Path) -> str:

@@ -132,9 +132,11 @@ class ScopeState:
 
 
 def demand(manifest: Manifest, scope: Scope) -> Demand:
-    """What a sidecar must hold for this scope: seat keys in manifest order, no companion, and its version."""
+    """What a sidecar must hold for this scope: seat keys in manifest order, no companion, and its version.
+
+    A scope whose families are all pinned demands nothing: no winner of it can be of another version."""
     keys = tuple(seat.key for family in demanded_families(manifest, scope) for seat in family.seats)
-    return Demand(keys, ((scope.version_key, scope.version),) if scope.version_key else ())
+    return Demand(keys, ((scope.version_key, scope.version),) if keys and scope.version_key else ())
 
 
 def mint_command(manifest: Manifest, app: App, scope: Scope) -> str:

@@ -15,11 +15,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tunebuild import artifact, building, children, generate, manifest, policy, record, sidecar, verdict
+from tunebuild.document import Built
 from tunebuild.errors import UsageError, WorkFailed
 from tunebuild.generate import Generated
 from tunebuild.model import App
 from tunebuild.policy import Due, ScopeState
-from tunebuild.profiles import partial_message
+from tunebuild.profiles import Adoption, partial_message
 from tunebuild.upsert import Change
 
 Say = Callable[[str], None]
@@ -149,7 +150,7 @@ def _adopt(generated: Generated, state: ScopeState, say: Say) -> None:
     entries = dict(adoption.entries)
     change = Change(
         kernels=entries,
-        built={key: generated.built[key] for key in entries if key in generated.built},
+        built={key: _adopted(generated, adoption, key) for key in entries if key in generated.built},
         notes=dict(adoption.notes),
         scope_keys=policy.demand(generated.manifest, state.scope).keys,
         origin=f"profile:{adoption.cpu_class}",
@@ -161,6 +162,12 @@ def _adopt(generated: Generated, state: ScopeState, say: Say) -> None:
         say(f"tunebuild: the {adoption.cpu_class} profile was not adopted: {error.what}")
 
 
+def _adopted(generated: Generated, adoption: Adoption, key: str) -> Built:
+    """The digests of the tree at hand, and those of what the donor measured."""
+    donors = dict(adoption.origin_built)
+    return {**generated.built[key], **({"origin_built": dict(donors[key])} if key in donors else {})}
+
+
 def _save(generated: Generated, path: Path, change: Change) -> None:
     sidecar.save(
         path,
@@ -170,6 +177,7 @@ def _save(generated: Generated, path: Path, change: Change) -> None:
         binary=str(generated.root / record.BINARY_STAMP),
         binary_s=record.binary_stamp_s(generated.root),
         unfit=record.unfit(generated.manifest, generated.here),
+        pins=record.pins(generated.manifest),
     )
 
 
@@ -181,7 +189,9 @@ def _resolve(generated: Generated, state: ScopeState, say: Say) -> None:
     stamp_s = record.binary_stamp_s(generated.root)
     name, path = generated.manifest.project.name, Path(state.sidecar)
     unfit = record.unfit(generated.manifest, generated.here)
-    here = exchange.Here(name, generated.box, path, generated.built, stamp_s, unfit)
+    here = exchange.Here(
+        name, generated.box, path, generated.built, stamp_s, unfit, record.pins(generated.manifest)
+    )
     try:
         resolver = exchange.resolver(state.scope, here)
         if resolver is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from tunebuild import profiles, resolve, sidecar, verdict
@@ -25,6 +25,7 @@ class Read:
     built: Mapping[str, Built]
     binary_s: int | None
     unfit: verdict.Unfit = verdict.any_row
+    pins: verdict.Pins = field(default_factory=dict)
 
     @property
     def document(self) -> Document:
@@ -48,7 +49,12 @@ class Read:
 
     def _fresh(self, unfit: verdict.Unfit) -> dict[str, str]:
         return verdict.fresh_entries(
-            self.found, box=self.box, built_now=self.built, binary_s=self.binary_s, unfit=unfit
+            self.found,
+            box=self.box,
+            built_now=self.built,
+            binary_s=self.binary_s,
+            unfit=unfit,
+            pins=self.pins,
         )
 
     def verdict(self, demand: verdict.Demand) -> Verdict:
@@ -66,6 +72,8 @@ class Read:
         """By what a seat that the sidecar holds is stale now, one word or sentence each."""
         if not isinstance(self.found, Document) or key not in self.found.kernels:
             return ()
+        if version := verdict.other_version(self.found, self.pins.get(key)):
+            return (version,)
         unfit = verdict.misfit(self.found, key, self.unfit)
         return (unfit,) if unfit else verdict.changes(self.found, key, self.built, self.binary_s)
 
@@ -85,7 +93,7 @@ def read(
 ) -> Read:
     path = location(manifest, app, environ)
     stamp_s = binary_stamp_s(manifest.project.root)
-    return Read(path, sidecar.read(path), box, built, stamp_s, unfit(manifest, here))
+    return Read(path, sidecar.read(path), box, built, stamp_s, unfit(manifest, here), pins(manifest))
 
 
 def unfit(manifest: Manifest, here: resolve.Here) -> verdict.Unfit:
@@ -96,6 +104,18 @@ def unfit(manifest: Manifest, here: resolve.Here) -> verdict.Unfit:
         return resolve.why_not(families[key], suffix, here) if key in families else ""
 
     return why
+
+
+def pins(manifest: Manifest) -> verdict.Pins:
+    """The version that each winner must have been measured at, by key, where its scope pins one."""
+    return {
+        key: (scope.version_key, scope.version)
+        for scope in manifest.scopes
+        if scope.version_key
+        for family in manifest.families
+        if family.name in scope.families
+        for key in resolve.winner_keys(family)
+    }
 
 
 def binary_stamp_s(root: Path) -> int | None:

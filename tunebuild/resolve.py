@@ -82,6 +82,11 @@ def companion_keys(family: Family) -> tuple[str, ...]:
     return tuple(companion.name for companion in family.companions if companion.own_seat)
 
 
+def winner_keys(family: Family) -> tuple[str, ...]:
+    """Every key under which a file may hold a winner of this family: its seats, then those companions."""
+    return (*(seat.key for seat in family.seats), *companion_keys(family))
+
+
 def layout_of(family: Family, suffix: str, declined: Collection[Cell] = ()) -> Layout:
     """The packed layout a row works on; None is that of the reference body.
 

@@ -21,7 +21,7 @@ from tunebuild.document import MAX_BYTES, Built, Document, Unreadable, parse, re
 from tunebuild.errors import WorkFailed
 from tunebuild.model import Box
 from tunebuild.upsert import Change, Merged, Writer, merge
-from tunebuild.verdict import Unfit, any_row
+from tunebuild.verdict import NO_PINS, Pins, Unfit, any_row
 
 MANIFEST_VARIABLE = "TUNEBUILD_MANIFEST"
 SUFFIX = ".tune.json"
@@ -73,6 +73,7 @@ def save(
     binary: str = "",
     binary_s: int | None = None,
     unfit: Unfit = any_row,
+    pins: Pins = NO_PINS,
     now: datetime | None = None,
     environ: Mapping[str, str] = os.environ,
 ) -> Merged:
@@ -80,7 +81,7 @@ def save(
 
     An adoption that takes no entry writes nothing: its notes would speak for winners that are not there.
 
-    ``built_now``, ``binary_s`` and ``unfit`` are those of `verdict`: they decide what of the old file counts.
+    ``built_now``, ``binary_s``, ``unfit`` and ``pins`` are those of `verdict`: they decide what of the old file counts.
     Records the machine's own features, never forced ones. Raises `WorkFailed` when the folder cannot be
     written, with the old file untouched.
     """
@@ -90,7 +91,7 @@ def save(
         target = Path(os.path.realpath(path))
         emit.sweep_temporaries(target.parent, re.escape(target.name))
         found = _readable(path)
-        merged = merge(found, change, writer, built_now=built_now, binary_s=binary_s, unfit=unfit)
+        merged = merge(found, change, writer, built_now=built_now, binary_s=binary_s, unfit=unfit, pins=pins)
         if change.origin and not merged.taken:
             return replace(merged, document=found if isinstance(found, Document) else Document())
         emit.write_durable(path, render(merged.document))

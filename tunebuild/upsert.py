@@ -7,6 +7,9 @@ A document whose whole content no longer counts (stale as a whole, foreign, unre
   when this write does not replace them, since a foreign measurement must not pass for a local one.
   Entries that came from a class profile stay until they are measured; a ``full`` write drops those too.
 - adopted (``origin`` "exchange", "profile:CLASS", …): fills only the keys that are not held fresh.
+
+A write that notes another version than the old one ends the entries of the old one that it does not replace: they would
+pass for measurements of the new one.
 """
 
 from __future__ import annotations
@@ -18,7 +21,17 @@ from typing import TypeVar
 from tunebuild.document import PROTECTED_NOTES, Built, Document, Json, Scalar, is_name
 from tunebuild.features import FEATURES, fingerprint
 from tunebuild.model import Box
-from tunebuild.verdict import Found, Unfit, any_row, fresh_entries, whole_file
+from tunebuild.verdict import (
+    NO_PINS,
+    Found,
+    Pins,
+    Unfit,
+    any_row,
+    fresh_entries,
+    other_version,
+    version_text,
+    whole_file,
+)
 
 EXCHANGE = "exchange"
 _ADOPTION_NOTES = ("origin", "exchange_sha", "applied_box")
@@ -72,15 +85,16 @@ def merge(
     built_now: Mapping[str, Built] | None = None,
     binary_s: int | None = None,
     unfit: Unfit = any_row,
+    pins: Pins = NO_PINS,
 ) -> Merged:
     """The old document with ``change`` applied. Raises ValueError for a change that must never be written."""
     _check(change)
     whole = whole_file(found, box=writer.box, built_now=built_now, binary_s=binary_s)
     old = _with_origins(found) if isinstance(found, Document) and whole.reason == "none" else Document()
     reset = "" if found is None or whole.reason == "none" else f"{whole.reason}: {whole.detail}"
-    fresh = fresh_entries(old, box=writer.box, built_now=built_now, binary_s=binary_s, unfit=unfit)
+    fresh = fresh_entries(old, box=writer.box, built_now=built_now, binary_s=binary_s, unfit=unfit, pins=pins)
     held = fresh if change.origin else {}
-    dropped = _dropped(old, change)
+    dropped = (*_dropped(old, change), *_outdated(old, change, pins))
     keys = tuple(key for key in change.kernels if key not in held)
     kernels = {**_without(old.kernels, dropped), **{key: change.kernels[key] for key in keys}}
     document = Document(
@@ -112,6 +126,16 @@ def _dropped(old: Document, change: Change) -> tuple[str, ...]:
         key
         for key, origin in origins.items()
         if key not in change.kernels and origin and (origin == EXCHANGE or change.full)
+    )
+
+
+def _outdated(old: Document, change: Change, pins: Pins) -> tuple[str, ...]:
+    """Entries of another version than the one that this write notes for their scope."""
+    noted = {key: pin for key, (pin, _) in pins.items() if key in old.kernels and pin in change.notes}
+    return tuple(
+        key
+        for key, pin in noted.items()
+        if key not in change.kernels and other_version(old, (pin, version_text(change.notes[pin])))
     )
 
 

@@ -2,7 +2,8 @@
 
 Order of reasons: those of the whole file (`absent`, `unreadable`, `stale_binary` of all, `foreign_box`), then
 `version`, `stale_binary` with the names and inputs that changed or the row that cannot serve, `missing`.
-`fresh_entries` and `verdict` share every test, so what is stamped and what is judged complete cannot disagree.
+`fresh_entries` and `verdict` share every test, so what is stamped and what is judged complete cannot disagree: a winner
+of another version than its scope pins counts for nothing, as a class profile of another version does.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from types import MappingProxyType
 
 from tunebuild.document import INPUTS, Built, Document, Json, Unreadable
 from tunebuild.features import BY_NAME, FIRST_TABLE, fingerprint_difference
@@ -22,6 +24,11 @@ ABSENT = "absent"
 Found = Document | Unreadable | None
 Unfit = Callable[[str, str], str]
 """Why the row of a seat (key, suffix) cannot serve here, as the end of a sentence about it; "" when it can."""
+Pin = tuple[str, str]
+"""The note of a version, and the version that the tree has."""
+Pins = Mapping[str, Pin]
+"""What each winner must have been measured at, by its key; keys of scopes without a version are not in it."""
+NO_PINS: Pins = MappingProxyType({})
 _BOX_ENTRIES = 6  # names listed before "and N more"
 
 
@@ -35,7 +42,7 @@ class Demand:
     """What a scope wants answered: seat keys in order, and ``pins`` of (provenance key, expected text)."""
 
     keys: tuple[str, ...] = ()
-    pins: tuple[tuple[str, str], ...] = ()
+    pins: tuple[Pin, ...] = ()
 
     def __bool__(self) -> bool:
         return bool(self.keys or self.pins)
@@ -86,8 +93,8 @@ def verdict(
     }
     stale = tuple(key for key in recorded if key in misfits or key in changed)
     missing = tuple(key for key in demand.keys if key not in found.kernels)
-    if pin := _broken_pin(found, demand):
-        return Verdict("version", pin, missing=missing, stale=stale)
+    if broken := next(filter(None, (other_version(found, pin) for pin in demand.pins)), ""):
+        return Verdict("version", broken, missing=missing, stale=stale)
     if stale:
         return Verdict("stale_binary", _stale_words(misfits, changed), missing=missing, stale=stale)
     if missing:
@@ -119,15 +126,19 @@ def fresh_entries(
     built_now: Mapping[str, Built] | None = None,
     binary_s: int | None = None,
     unfit: Unfit = any_row,
+    pins: Pins = NO_PINS,
 ) -> dict[str, str]:
-    """The winners that may be stamped: of a file that counts, not stale, not empty."""
+    """The winners that may be stamped: of a file that counts, of the version pinned, not stale, not empty."""
     whole = whole_file(found, box=box, built_now=built_now, binary_s=binary_s)
     if whole.reason != "none" or not isinstance(found, Document):
         return {}
     return {
         key: suffix
         for key, suffix in found.kernels.items()
-        if suffix and not misfit(found, key, unfit) and not changes(found, key, built_now or {}, binary_s)
+        if suffix
+        and not other_version(found, pins.get(key))
+        and not misfit(found, key, unfit)
+        and not changes(found, key, built_now or {}, binary_s)
     }
 
 
@@ -138,7 +149,7 @@ def unsatisfied(found: Found, demand: Demand, judged: Verdict) -> tuple[str, ...
         return ()
     if judged.reason in ("absent", "unreadable", "foreign_box") or not isinstance(found, Document):
         return (*demand.keys, *pins)
-    broken = (pin for pin in demand.pins if _text(found.provenance.get(pin[0])) != pin[1])
+    broken = (pin for pin in demand.pins if other_version(found, pin))
     open_pins = tuple(f"{VERSION_TOKEN}{key}={value}" for key, value in broken)
     gone = frozenset((*judged.missing, *judged.stale))
     return (*(key for key in demand.keys if key in gone), *open_pins)
@@ -242,19 +253,26 @@ def _foreign(document: Document, box: Box) -> tuple[Reason, str] | None:
     return "foreign_box", f"measured on {claimed} with other features: this is {box.identity} {_some(words)}"
 
 
-def _broken_pin(document: Document, demand: Demand) -> str:
-    for key, expected in demand.pins:
-        recorded = _text(document.provenance.get(key))
-        if recorded == expected:
-            continue
-        if key not in document.provenance:
-            return f"{key}: no such key recorded, expected {expected}"
-        return f"{key}: recorded {recorded}, expected {expected}"
-    return ""
+def other_version(document: Document, pin: Pin | None) -> str:
+    """Which version a file records and which one the tree has, where they differ; "" without a pin as well."""
+    if pin is None:
+        return ""
+    key, expected = pin
+    recorded = version_text(document.provenance.get(key))
+    if recorded == expected:
+        return ""
+    if key not in document.provenance:
+        return f"{key}: no such key recorded, expected {expected}"
+    return f"{key}: recorded {recorded}, expected {expected}"
 
 
-def _text(value: Json) -> str:
-    """A pin's recorded value as text: integers decimal, floats cut, anything else but a string empty."""
+def versions_of(keys: Iterable[str], pins: Pins) -> dict[str, str]:
+    """What a write of these winners notes: the versions of their scopes, and of no other."""
+    return dict(pins[key] for key in keys if key in pins)
+
+
+def version_text(value: Json) -> str:
+    """A recorded version as text: integers decimal, floats cut, anything else but a string empty."""
     match value:
         case str():
             return value

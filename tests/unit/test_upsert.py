@@ -199,6 +199,19 @@ def test_local_write_ends_exchanged_entries_of_its_own_scope_only() -> None:
     assert not {"origin", "exchange_sha", "applied_box"} & set(own.document.provenance)
 
 
+PINS = {"f": ("kernels_version", "4"), "g": ("kernels_version", "4"), "h": ("other", "1")}
+
+
+def test_write_of_another_version_ends_the_entries_that_it_does_not_replace() -> None:
+    before = wrote(FIRST, Change(kernels={"h": "a"}))
+    raced = put(before, Change(kernels={"f": "b"}, notes={"kernels_version": "4"}), pins=PINS)
+    assert (raced.document.kernels, raced.dropped) == ({"f": "b", "h": "a"}, ("g",))
+    adopted = put(before, replace(PROFILE, notes={"kernels_version": "4"}), built_now=TREE, pins=PINS)
+    assert adopted.document.kernels == {"f": "p", "h": "p"} and adopted.dropped == ("g",)
+    of_another_scope = put(before, Change(kernels={"h": "b"}, notes={"other": "1"}), pins=PINS)
+    assert of_another_scope.document.kernels == {"f": "a", "g": "b", "h": "b"}
+
+
 def test_entry_adopted_by_an_older_writer_stays_marked_after_a_local_write() -> None:
     bare = Document(
         kernels={"f": "e", "h": "e"}, provenance={"box": BOX.identity, "origin": "exchange", "features": ""}

@@ -182,6 +182,13 @@ def test_winner_that_is_no_row_stales_its_seat_alone_by_name() -> None:
     assert set(fresh_entries(wrong, box=BOX, built_now=TREE, unfit=no_u4)) == {"axpy", "gemm.decode"}
 
 
+def test_winner_of_another_version_than_its_scope_pins_is_not_stamped_and_others_are() -> None:
+    old, pins = with_notes(kernels_version="2"), {"dot": ("kernels_version", "3"), "axpy": ("other", "1")}
+    assert fresh_entries(old, box=BOX, built_now=TREE, pins=pins) == {"gemm.decode": "mr8"}
+    named = with_notes(other=1)
+    assert fresh_entries(named, box=BOX, built_now=TREE, pins=pins) == FULL.kernels
+
+
 def test_version_outranks_a_stale_seat_which_outranks_missing() -> None:
     now = tree("dot", source="other")
     old = with_notes(kernels_version="2")
@@ -299,7 +306,8 @@ DOCUMENTS = st.builds(
 @given(st.none() | st.just(Unreadable("x")) | DOCUMENTS, st.sampled_from([None, 100]))
 def test_completeness_and_stamps_agree_with_the_verdict(found: Found, binary_s: int | None) -> None:
     judged = judge(found, binary_s=binary_s)
-    fresh = fresh_entries(found, box=BOX, built_now=TREE, binary_s=binary_s)
+    pins = dict.fromkeys(DEMAND.keys, DEMAND.pins[0])
+    fresh = fresh_entries(found, box=BOX, built_now=TREE, binary_s=binary_s, pins=pins)
     assert judged.complete is (judged.reason == "none")
     assert judged.complete is (unsatisfied(found, DEMAND, judged) == ())
     assert judged.complete or judged.detail
@@ -307,6 +315,7 @@ def test_completeness_and_stamps_agree_with_the_verdict(found: Found, binary_s: 
         assert isinstance(found, Document)
         assert all(key in fresh or found.kernels[key] == "" for key in DEMAND.keys)
     assert not set(fresh) & {*judged.stale, *judged.missing}
+    assert not (fresh and judged.reason == "version")
 
 
 def test_changes_are_empty_for_a_seat_measured_as_it_stands() -> None:
