@@ -10,6 +10,8 @@ import sys
 from pathlib import Path
 
 from tunebuild import policy
+from tunebuild.features import BY_NAME, canonical_arch
+from tunebuild.model import Box
 
 HERE = Path(__file__).parents[2]
 PROJECT = HERE / "tests/projects/two_scopes"
@@ -90,3 +92,9 @@ def tuning_lines(text: str) -> list[str]:
 def tuner_lines(text: str) -> list[str]:
     """What each run of a tuner said of the filter and the relaunch depth that it saw."""
     return [line.removeprefix("tuner at work: ") for line in text.splitlines() if "tuner at work" in line]
+
+
+def lacking_feature(box: Box) -> str:
+    """A feature of this architecture that the box lacks."""
+    arch = canonical_arch(box.arch)
+    return next(name for name in reversed(BY_NAME) if BY_NAME[name].arch == arch and name not in box.features)

@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from rail_tree import TUNED_STATUS, Tree, built_in, copied, tuner_lines, tuning_lines
+from rail_tree import TUNED_STATUS, Tree, built_in, copied, lacking_feature, tuner_lines, tuning_lines
 
 from tunebuild import host
 from tunebuild.features import BY_NAME, fingerprint, ladder
@@ -81,11 +81,6 @@ def last_feature() -> str:
         for name in sorted(BOX.features)
         if not any(name in BY_NAME[other].needs for other in BOX.features)
     )
-
-
-def lacking_feature() -> str:
-    arch = BY_NAME[next(iter(BOX.features))].arch
-    return next(name for name in reversed(BY_NAME) if BY_NAME[name].arch == arch and name not in BOX.features)
 
 
 # --- covered --------------------------------------------------------------------------------------
@@ -194,7 +189,7 @@ def test_tuner_that_fails_after_a_partial_adoption_leaves_what_was_adopted(joine
 def test_recorded_winner_that_cannot_serve_falls_to_the_chain_and_asks_no_profile(
     fresh: Tree, winner: str
 ) -> None:
-    feature = lacking_feature()
+    feature = lacking_feature(BOX)
     wider(fresh, "f", feature)
     assert fresh.tool("run", "demo").returncode == 0
     ship(fresh, {"f": "u2"})
