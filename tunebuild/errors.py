@@ -45,6 +45,10 @@ class Refused(TunebuildError):
     exit_code = REFUSED
 
 
+class TooLoud(Refused):
+    """This box is too loud to measure on now; a while later it may not be."""
+
+
 @dataclass(frozen=True, slots=True)
 class Mistake:
     """One mistake in a file the user wrote. ``line`` and ``column`` count from 1; 0 means unknown."""

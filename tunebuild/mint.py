@@ -36,7 +36,7 @@ from tunebuild import (
 )
 from tunebuild.calls import Subject
 from tunebuild.document import Document, Json
-from tunebuild.errors import Refused, UsageError
+from tunebuild.errors import Refused, TooLoud, UsageError
 from tunebuild.generate import Generated
 from tunebuild.heat import Bar, Bench, Heat, Outcome, Step
 from tunebuild.measure import Measure
@@ -292,10 +292,11 @@ class _Session:
         self.word = noise.judge(self.readings, self._measure, self._threshold, self._override)
         if self.word == "refused":
             self._progress.abort("noise", tag)
-            raise Refused(
+            raise TooLoud(
                 f"this box is too loud to measure on: the probe's cv is {reading.used_pct:.1f} %, the ceiling "
-                f"{noise.ceiling_pct(self._measure, self._threshold):.0f} %; nothing was written",
-                fix="stop what else runs (tunebuild doctor) and mint again; TUNEBUILD_NOISE_OVERRIDE=1 mints anyway",
+                f"{noise.ceiling_pct(self._measure, self._threshold):.0f} %",
+                fix="nothing was written; stop what else runs (tunebuild doctor) and mint again; "
+                "TUNEBUILD_NOISE_OVERRIDE=1 mints anyway",
             )
 
     @property

@@ -20,11 +20,12 @@ from tunebuild import (
     noise,
     policy,
     racetable,
+    refusals,
     resolve,
     sidecar,
 )
 from tunebuild.document import Document, Json
-from tunebuild.errors import Refused, WorkFailed
+from tunebuild.errors import REFUSED, Refused, TooLoud, WorkFailed
 from tunebuild.generate import Generated
 from tunebuild.measure import PROTOCOL_VERSION
 from tunebuild.mint import Asked, Minted, Progress, asked_of, mint
@@ -69,6 +70,7 @@ def run(root: Path, asked: Asked, progress: Progress, say: building.Say) -> Fini
     if isinstance(read.found, Document) and isinstance(found, Document):
         diff = tuple(mintdiff.lines(mintdiff.diff(read.found, found)))
     archived = _archive(read.path, minted.generated.box.identity, failed, asked)
+    _note_refusals(minted, failed, asked)
     built = building.build(root, "normal", enforce=False, say=say)
     status = building.status_of(built.generated, built.generated.app(minted.app.name))
     return Finished(minted, status, read.path, diff, archived, failed)
@@ -82,11 +84,25 @@ def _archive(path: Path, identity: str, failed: tuple[tuple[str, int], ...], ask
     return history.archive_failed(path, identity, verdict="failed", note=note, environ=asked.environ)
 
 
+def _note_refusals(minted: Minted, failed: tuple[tuple[str, int], ...], asked: Asked) -> None:
+    """Starts try no mint for a while where a tuner of the app refused, unless it was asked to stop."""
+    refusing = [scope for scope, code in failed if code == REFUSED]
+    control = asked.environ.get("TUNEBUILD_CONTROL", "")
+    if refusing and not (control and os.path.exists(control)):
+        why = f"the tuner of {' and of '.join(refusing)} refused to measure"
+        refusals.keep(minted.generated.root, minted.app.name, why)
+    else:
+        refusals.forget(minted.generated.root, minted.app.name)
+
+
 def _archive_refusal(root: Path, asked: Asked, refused: Refused) -> None:
     from tunebuild import generate
 
     generated = generate.generate(root)
-    read = generated.records[generated.app(asked.app).name]
+    app = generated.app(asked.app)
+    if isinstance(refused, TooLoud):
+        refusals.keep(generated.root, app.name, refused.what)
+    read = generated.records[app.name]
     history.archive_failed(
         read.path, generated.box.identity, verdict="refused", note=refused.what, environ=asked.environ
     )

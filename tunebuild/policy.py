@@ -256,7 +256,8 @@ class Start:
     """What is the same for all scopes of one start.
 
     ``forced``: `--tune`, with the filter ``only`` of `--tune-only`. ``depth``: relaunches of this very app so
-    far. ``suppressed``: the knob that forbids minting, printed as it is.
+    far. ``suppressed``: the knob that forbids minting, printed as it is. ``waiting``: what to say where the last mint
+    was refused a while ago and no other is tried yet, "" where one may be.
     """
 
     policy: Policy
@@ -264,6 +265,7 @@ class Start:
     only: str = ""
     depth: int = 0
     suppressed: str = ""
+    waiting: str = ""
 
 
 Action = Literal["adopt", "resolve", "tune"]
@@ -303,6 +305,8 @@ def at_start(state: ScopeState, start: Start) -> Due:
         return Due(first, (line,))
     if not state.command:
         return Due(first, (f"tunebuild: {untuned_line(state)}; {_how_to_tune(state)}",), stop=stop)
+    if start.waiting and not start.forced:
+        return Due(first, (start.waiting,), stop=stop)
     left = state.adoption.only if adopt else state.open_only
     return Due((*first, "tune"), only=start.only if start.forced else left, stop=stop)
 
@@ -319,6 +323,15 @@ def covered_line(state: ScopeState) -> str:
     return (
         f"scope {profile.scope} is covered by the {profile.cpu_class} profile "
         f"({len(profile.entries)} entries), nothing to race"
+    )
+
+
+def waiting_line(app: str, policy: Policy, until: str, why: str) -> str:
+    """Said where the last mint was refused: what happens, until when (a time of day), and how to race at once."""
+    does = "waits" if policy == "restart" else "runs the rows it has"
+    return (
+        f"tunebuild: {app} {does} until {until}: its last mint was refused ({why}); "
+        "start it with --tune to race now"
     )
 
 

@@ -14,11 +14,22 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tunebuild import artifact, building, children, generate, manifest, policy, record, sidecar, verdict
+from tunebuild import (
+    artifact,
+    building,
+    children,
+    generate,
+    manifest,
+    policy,
+    record,
+    refusals,
+    sidecar,
+    verdict,
+)
 from tunebuild.document import Built
 from tunebuild.errors import UsageError, WorkFailed
 from tunebuild.generate import Generated
-from tunebuild.model import App
+from tunebuild.model import App, Policy
 from tunebuild.policy import Due, ScopeState
 from tunebuild.profiles import Adoption, partial_message
 from tunebuild.upsert import Change
@@ -76,6 +87,7 @@ def _serve(
     """
     tuned: list[str] = []
     racing: list[tuple[ScopeState, Due]] = []
+    said: set[str] = set()  # one line may speak of several scopes
     stop = False
     for scope in app.scopes:
         state = _state(generated, app, scope, environ)
@@ -88,7 +100,9 @@ def _serve(
             tuned.append(scope)
         else:
             for line in due.lines:
-                say(line)
+                if line not in said:
+                    say(line)
+                said.add(line)
             if "tune" in due.actions:
                 racing.append((state, due))
         if due.stop:
@@ -119,6 +133,8 @@ def _race(
     for _, outcome in outcomes:
         if outcome.line:
             say(outcome.line)
+    if waiting := _waiting(generated, app, start.policy, environ):
+        say(waiting)
     return [state.scope.name for state, outcome in outcomes if outcome.tuned]
 
 
@@ -129,7 +145,17 @@ def _start(
     # A library has no policy of its own: who prepares one asks for it to be tuned.
     chosen = "auto" if asked.said_by == "library" else asked.policy
     depth = policy.relaunch_depth(environ.get("TUNEBUILD_RELAUNCH", ""), app.name)
-    return policy.Start(chosen, forced, only, depth)
+    waiting = _waiting(generated, app, chosen, environ)
+    return policy.Start(chosen, forced, only, depth, waiting=waiting)
+
+
+def _waiting(generated: Generated, app: App, chosen: Policy, environ: Mapping[str, str]) -> str:
+    """What a start says where the last mint was refused a while ago; "" where another may be tried. Who loads a
+    library asks for a mint by name, and who overrides the noise has none to wait for."""
+    note = refusals.read(generated.root, app.name)
+    if note is None or app.kind != "exe" or environ.get("TUNEBUILD_NOISE_OVERRIDE") == "1":
+        return ""
+    return policy.waiting_line(app.name, chosen, note.until, note.why)
 
 
 def _state(generated: Generated, app: App, scope: str, environ: Mapping[str, str]) -> ScopeState:

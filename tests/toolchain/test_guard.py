@@ -9,6 +9,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -316,6 +317,45 @@ def test_restart_with_a_suppressed_mint_stops_only_where_winners_came(demo: Demo
     demo.tool()
     done = demo.run()
     assert done.returncode == policy.RESTART_EXIT and policy.RESTART_MARKER in done.stderr.splitlines()
+
+
+def refused(demo: Demo, left_s: int) -> str:
+    """A mint was refused, and its note holds so long still; the time of day at its end."""
+    until = int(time.time()) + left_s
+    (demo.root / "build/refused.demo").write_text(f"{until}\nthis box is too loud\n")
+    return time.strftime("%H:%M", time.localtime(until))
+
+
+def test_start_after_a_refused_mint_says_one_line_and_calls_no_tool(demo: Demo) -> None:
+    (demo.root / "demo.tune.json").unlink()
+    demo.make(baked(**UNTUNED))
+    demo.tool()
+    until = refused(demo, 500)
+    done = demo.run("x")
+    assert done.returncode == 0 and "BODY first depth=none [x]" in done.stdout and demo.calls == []
+    line = "its last mint was refused (this box is too loud); start it with --tune to race now\n"
+    assert done.stderr == f"tunebuild: demo runs the rows it has until {until}: {line}"
+    assert demo.run(TUNEBUILD_VERBOSITY="silent").stderr == ""
+    stopped = demo.run(TUNEBUILD_POLICY="restart")
+    assert stopped.returncode == 3 and "BODY" not in stopped.stdout and demo.calls == []
+    assert stopped.stderr.endswith(f"tunebuild: demo waits until {until}: {line}")
+    assert policy.RESTART_MARKER not in stopped.stderr
+
+
+@pytest.mark.parametrize("why", ["over", "ahead", "empty", "garbage", "forced", "overridden", "answerable"])
+def test_refused_mint_is_tried_again_when_its_note_holds_no_longer_or_somebody_asks(
+    demo: Demo, why: str
+) -> None:
+    (demo.root / "demo.tune.json").unlink()
+    scopes = (ScopeFacts("lib", "absent", "demo.tune.json", answerable=why == "answerable"),)
+    demo.make(baked(sidecar_digest="", scopes=scopes))
+    demo.tool()
+    refused(demo, {"over": -1, "ahead": 4000}.get(why, 500))
+    if why in ("empty", "garbage"):
+        (demo.root / "build/refused.demo").write_bytes(b"" if why == "empty" else b"\xff9e99\n" * 99)
+    words = ("--", "--tune") if why == "forced" else ()
+    environ = {"TUNEBUILD_NOISE_OVERRIDE": "1"} if why == "overridden" else {}
+    assert demo.run(*words, **environ).returncode == 0 and len(demo.calls) == 1
 
 
 def test_program_without_a_rail_says_so_where_untuned_and_checks_its_features(demo: Demo) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -94,6 +95,44 @@ def test_failing_tuner_leaves_the_scope_incomplete_and_the_program_runs(fresh: T
     done = fresh.run(FAIL="1")
     assert done.returncode == 0 and PLAIN_STATUS in done.stdout and not fresh.sidecar.exists()
     assert "tunebuild: scope one is left incomplete:" in done.stderr and "tuner exited 1" in done.stderr
+
+
+def test_refused_mint_is_told_in_full_once_and_not_tried_again_for_a_while(fresh: Tree) -> None:
+    loud = {"TUNEBUILD_NOISE_OVERRIDE": ""}
+    done = fresh.run(FAIL="3", **loud)
+    assert done.returncode == 0 and PLAIN_STATUS in done.stdout and len(tuner_lines(done.stderr)) == 2
+    assert "scope one is left incomplete: absent" in done.stderr
+    line = next(line for line in done.stderr.splitlines() if "its last mint was refused" in line)
+    assert re.fullmatch(
+        r"tunebuild: demo runs the rows it has until \d\d:\d\d: its last mint was refused "
+        r"\(the tuner of one and of two refused to measure\); start it with --tune to race now",
+        line,
+    )
+    again = fresh.run(**loud)
+    assert again.returncode == 0 and PLAIN_STATUS in again.stdout and again.stderr == line + "\n"
+    assert fresh.tool("run", "demo", **loud).stderr == line + "\n"
+    assert not fresh.sidecar.exists()
+    forced = fresh.run("--", "--tune", **loud)
+    assert forced.stdout.endswith(TUNED_STATUS) and "was refused" not in forced.stderr
+    fresh.sidecar.unlink()
+    assert len(tuner_lines(fresh.run(**loud).stderr)) == 2, "a mint that was not refused takes the note away"
+
+
+def test_box_that_is_too_loud_is_probed_by_the_first_start_alone(fresh: Tree) -> None:
+    for scope in ("a", "b"):
+        fresh.edit(f'module = "{scope}"\ntuner = "tuner.py"', f'module = "{scope}"')
+    with (fresh.root / "tune.toml").open("a") as stream:
+        stream.write("[measure]\nsettle_s = 0.0\nprobe_windows = 3\nprobe_window_ms = 2.0\n")
+        stream.write("note_cv_pct = 0.0\nceiling_cv_pct = 0.0\n")
+    fresh.build()
+    done = fresh.run(TUNEBUILD_NOISE_OVERRIDE="")
+    assert done.returncode == 0 and PLAIN_STATUS in done.stdout and "@tune abort reason=noise" in done.stderr
+    assert "too loud to measure on: the probe's cv is" in done.stderr
+    again = fresh.run(TUNEBUILD_NOISE_OVERRIDE="")
+    assert PLAIN_STATUS in again.stdout and len(again.stderr.splitlines()) == 1
+    assert "its last mint was refused (this box is too loud to measure on: the probe's cv is" in again.stderr
+    asked = fresh.run("--", "--tune", TUNEBUILD_NOISE_OVERRIDE="")
+    assert "@tune abort reason=noise" in asked.stderr
 
 
 def test_environment_fallback_starts_the_fallback_rows_at_once(fresh: Tree) -> None:

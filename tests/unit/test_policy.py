@@ -260,6 +260,20 @@ def test_suppressed_mint_still_adopts_and_resolves() -> None:
     assert at_start(state(resolver="r.py:f"), Start("auto", suppressed="x")).actions == ("resolve",)
 
 
+def test_refused_mint_keeps_adopting_and_resolving_and_forcing_ignores_it() -> None:
+    waiting = policy.waiting_line("tool", "auto", "10:28", "too loud")
+    assert waiting.startswith(
+        "tunebuild: tool runs the rows it has until 10:28: its last mint was refused (too loud)"
+    )
+    assert at_start(state(), Start("auto", waiting=waiting)) == policy.Due((), (waiting,))
+    assert at_start(state(adoption=PARTIAL), Start("auto", waiting=waiting)).actions == ("adopt",)
+    assert at_start(state(resolver="r.py:f"), Start("auto", waiting=waiting)).actions == ("resolve",)
+    assert at_start(state(), Start("auto", forced=True, waiting=waiting)) == policy.Due(("tune",))
+    assert at_start(state(), Start("restart", waiting=waiting)) == policy.Due((), (waiting,), stop=True)
+    assert "tool waits until" in policy.waiting_line("tool", "restart", "10:28", "too loud")
+    assert at_start(state(COMPLETE), Start("auto", waiting=waiting)) == policy.Due()
+
+
 def test_restart_tunes_and_stops_the_start() -> None:
     assert at_start(state(), Start("restart")) == policy.Due(("tune",), stop=True)
     assert not at_start(state(), Start("restart", suppressed="x")).stop

@@ -11,6 +11,7 @@
 #include <stdarg.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 #include "tb_box.h"
 #include "tb_digest.h"
@@ -18,7 +19,7 @@
 /* Supervisors look for this line together with exit code 3. */
 #define TB_RESTART_MARKER "tunebuild: restart to apply the winners"
 
-enum { TB_MAX_WORDS = 16, TB_NO_TOOL = -1 };
+enum { TB_MAX_WORDS = 16, TB_NO_TOOL = -1, TB_REFUSAL_HOLDS_S = 600 };
 
 extern char **environ;
 
@@ -36,6 +37,8 @@ typedef struct tb_start {
     int is_changed;         /* the sidecar is not the one that was stamped */
     int is_gone;            /* ... it was, and there is none now */
     char why_foreign[512];
+    char refusal[512];      /* why the last mint was refused, "" where another may be tried */
+    char until[8];          /* ... the time of day until which none is */
     char executable[PATH_MAX];
     char project[PATH_MAX]; /* "" when tune.toml is not where it was */
 } tb_start;
@@ -212,6 +215,30 @@ static void tb_say_suppressed(const tb_start *start)
                    start->suppressed);
 }
 
+/* A mint that was refused a while ago, noted by tunebuild/refusals.py: until when it holds, and why. */
+static void tb_read_refusal(tb_start *start)
+{
+    char path[2 * PATH_MAX], until[32] = "";
+    double left_s = 0;
+    struct tm day;
+    time_t then = 0;
+    FILE *file;
+    if (start->forced || tb_is(tb_variable("TUNEBUILD_NOISE_OVERRIDE"), "1")) return;
+    snprintf(path, sizeof path, "%s/build/refused.%s", start->project, start->artifact->app);
+    file = fopen(path, "re");
+    if (!file) return;
+    if (fgets(until, sizeof until, file) && fgets(start->refusal, sizeof start->refusal, file)) {
+        then = (time_t)strtoll(until, NULL, 10);
+        left_s = difftime(then, time(NULL));
+    }
+    fclose(file);
+    start->refusal[strcspn(start->refusal, "\n")] = '\0';
+    if (left_s <= 0 || left_s > TB_REFUSAL_HOLDS_S) start->refusal[0] = '\0'; /* over, or the clock was set back */
+    else strftime(start->until, sizeof start->until, "%H:%M", localtime_r(&then, &day));
+}
+
+static int tb_is_restart(const tb_start *start) { return tb_is(start->policy, "restart") && !start->forced; }
+
 /* The stamps were made from another sidecar than the one now asked for, which only a build can read. */
 static void tb_say_explicit(const tb_start *start, const char *path)
 {
@@ -319,7 +346,7 @@ static int tb_same_file(const struct stat *a, const struct stat *b)
 
 static int tb_tune(const tb_start *start, int argc, char **argv)
 {
-    int restart = tb_is(start->policy, "restart") && !start->forced, suppressed = tb_is_suppressed(start);
+    int restart = tb_is_restart(start), suppressed = tb_is_suppressed(start);
     struct stat before = {0}, now = {0};
     int result;
     stat(start->executable, &before);
@@ -335,7 +362,7 @@ static int tb_tune(const tb_start *start, int argc, char **argv)
         return TB_STOP;
     }
     if (stat(start->executable, &now) == 0 && !tb_same_file(&before, &now)) tb_exec_anew(start, argc, argv);
-    else if (result == 0 || suppressed) return TB_GO_ON; /* the tool has said what is left */
+    else if (result == 0 || suppressed || *start->refusal) return TB_GO_ON; /* the tool has said what is left */
     tb_say(start, "%s runs with the rows it has (the tool exited %d)", start->artifact->app, result);
     return TB_GO_ON;
 }
@@ -359,7 +386,8 @@ static int tb_rail(tb_start *start, int argc, char **argv)
     }
     if (!start->forced) tb_say_covered(start);
     if (!start->forced && !untuned && !start->is_changed) return TB_GO_ON;
-    if (start->depth > 0 && tb_is_suppressed(start)) return TB_GO_ON; /* the tool has said it */
+    if (untuned) tb_read_refusal(start);
+    if (start->depth > 0 && (tb_is_suppressed(start) || *start->refusal)) return TB_GO_ON; /* the tool has said it */
     if (start->depth > 0) {
         snprintf(after, sizeof after, "; it did not converge after relaunch %ld, `tunebuild status` tells more",
                  start->depth);
@@ -374,6 +402,12 @@ static int tb_rail(tb_start *start, int argc, char **argv)
     if (untuned && tb_is_suppressed(start) && !tb_is_answerable(start)) {
         tb_say_suppressed(start);
         return TB_GO_ON;
+    }
+    if (*start->refusal && !tb_is_answerable(start)) {
+        tb_say(start, "%s %s until %s: its last mint was refused (%s); start it with --tune to race now",
+               start->artifact->app, tb_is_restart(start) ? "waits" : "runs the rows it has", start->until,
+               start->refusal);
+        return tb_is_restart(start) ? TB_STOP : TB_GO_ON;
     }
     return tb_tune(start, argc, argv);
 }
