@@ -27,11 +27,6 @@ RESTART_EXIT = 3
 Verbosity = Literal["silent", "normal", "verbose"]
 
 
-def verbosity(word: str) -> Verbosity:
-    """The environment's word; anything unknown is normal."""
-    return "silent" if word == "silent" else "verbose" if word == "verbose" else "normal"
-
-
 # --- which policy ---------------------------------------------------------------------------------
 
 
@@ -362,45 +357,7 @@ def after_tuning(state: ScopeState, verdict: Verdict, exit_code: int) -> Outcome
     )
 
 
-# --- words on the command line and in the environment ---------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Flags:
-    """The tuning flags among an app's own arguments, after its `--`."""
-
-    tune: bool = False
-    only: str = ""
-    verbosity: Verbosity | None = None
-
-
-def flags(arguments: Sequence[str]) -> Flags:
-    """Read the flags; others are not ours. A non-empty `--tune-only` asks for `--tune`; quiet wins."""
-    words = list(arguments)
-    only = ""
-    for at, word in enumerate(words):
-        if word.startswith("--tune-only="):
-            only = word.removeprefix("--tune-only=")
-        elif word == "--tune-only" and at + 1 < len(words):
-            only = words[at + 1]
-    say: Verbosity | None = (
-        "silent" if "--tune-quiet" in words else "verbose" if "--tune-verbose" in words else None
-    )
-    return Flags("--tune" in words or bool(only), only, say)
-
-
-def without_tuning(arguments: Sequence[str]) -> tuple[str, ...]:
-    """The arguments of the relaunched program: it must not tune again. Verbosity stays."""
-    kept: list[str] = []
-    skip = False
-    for word in arguments:
-        if skip:
-            skip = False
-        elif word == "--tune-only":
-            skip = True
-        elif word != "--tune" and not word.startswith("--tune-only="):
-            kept.append(word)
-    return tuple(kept)
+# --- the filter and the fuse ----------------------------------------------------------------------
 
 
 def selected(only: str, key: str) -> bool:

@@ -202,6 +202,15 @@ def test_tune_flags_are_read_after_the_dashes_only_and_are_gone_after_the_relaun
     assert done.stdout.startswith("BODY second depth=none [a] [--] [--tune-quiet] [b]\n")
 
 
+def test_filters_of_a_start_add_up_and_an_empty_one_asks_for_nothing(demo: Demo) -> None:
+    demo.make(baked())
+    demo.tool()
+    assert demo.run("--", "--tune-only=", "--tune-only").returncode == 0 and demo.calls == []
+    long = "x" * 3000
+    demo.run("--", "--tune-only", "dot", "--tune-only=axpy,=copy", "--tune-only=", "--tune-only", long)
+    assert demo.calls == [f"-C {demo.root} run demo --prepare --tune-only=dot,axpy,=copy,{long} depth= say="]
+
+
 def test_tune_forces_under_every_policy_and_when_complete(demo: Demo) -> None:
     for flavour in ("fallback", "warn", "error", "restart"):
         demo.make(baked(policy=flavour))

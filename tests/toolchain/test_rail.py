@@ -91,6 +91,13 @@ def test_tune_runs_the_tuners_of_a_complete_box_and_tune_only_those_named(minted
     assert minted.winners == {"f": "u1", "g": "u1"} and "g: u1 (manifest)" in done.stdout
 
 
+def test_filters_of_one_start_add_up_at_both_doors(minted: Tree) -> None:
+    done = minted.run("--", "--tune-only=f", "--tune-only", "g", "x", WINNER="u1")
+    assert minted.winners == {"f": "u1", "g": "u1"} and "argument --\nargument x\n" in done.stdout
+    minted.tool("run", "demo", "--tune-only", "f", "--tune-only=g")
+    assert minted.winners == {"f": "u2", "g": "u2"}
+
+
 def test_failing_tuner_leaves_the_scope_incomplete_and_the_program_runs(fresh: Tree) -> None:
     done = fresh.run(FAIL="1")
     assert done.returncode == 0 and PLAIN_STATUS in done.stdout and not fresh.sidecar.exists()

@@ -298,32 +298,7 @@ def test_completeness_decides_after_tuning_and_the_exit_code_is_told() -> None:
     )
 
 
-# --- flags, filter, fuse --------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("arguments", "tune", "only", "verbosity"),
-    [
-        ([], False, "", None),
-        (["--tune", "file"], True, "", None),
-        (["--tune-only", "dot"], True, "dot", None),
-        (["--tune-only=dot,gemm"], True, "dot,gemm", None),
-        (["--tune-only="], False, "", None),
-        (["--tune-only"], False, "", None),
-        (["--tune-verbose", "--tune-quiet"], False, "", "silent"),
-        (["--tune-verbose", "--other"], False, "", "verbose"),
-    ],
-)
-def test_flags_are_read_among_the_apps_own(
-    arguments: list[str], tune: bool, only: str, verbosity: str | None
-) -> None:
-    found = policy.flags(arguments)
-    assert (found.tune, found.only, found.verbosity) == (tune, only, verbosity)
-
-
-def test_relaunched_arguments_lose_the_flags_that_tune_and_keep_verbosity() -> None:
-    given = ["a", "--tune", "--tune-only", "x", "--tune-only=y", "--tune-quiet", "b"]
-    assert policy.without_tuning(given) == ("a", "--tune-quiet", "b")
+# --- filter, fuse ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -349,12 +324,3 @@ def test_relaunch_depth_counts_for_its_own_app_only() -> None:
     assert policy.relaunch_depth("other:1", "tool") == 0
     assert policy.relaunch_depth("1", "tool") == 1
     assert policy.relaunch_depth("nonsense", "tool") == policy.relaunch_depth("", "tool") == 0
-
-
-def test_verbosity_words() -> None:
-    assert [policy.verbosity(word) for word in ("silent", "verbose", "", "loud")] == [
-        "silent",
-        "verbose",
-        "normal",
-        "normal",
-    ]

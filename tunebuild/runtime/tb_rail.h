@@ -27,7 +27,8 @@ typedef struct tb_start {
     const tb_artifact *artifact;
     const char *policy;
     const char *suppressed; /* the knob that forbids minting, or "" */
-    const char *only;       /* of --tune-only, or "" */
+    const char *only;       /* the tokens of every --tune-only, or "" */
+    char *only_word;        /* ... in memory of their own, after the name of the flag */
     int is_silent;
     int forced;             /* --tune */
     int acts;               /* the policy, or --tune, tunes what is untuned */
@@ -56,6 +57,20 @@ __attribute__((format(printf, 2, 3))) static void tb_say(const tb_start *start, 
 
 /* --- what is asked: flags after `--`, and the environment --- */
 
+#define TB_ONLY "--tune-only"
+
+/* Filters add up, as those of the command do. */
+static void tb_add_only(tb_start *start, const char *tokens)
+{
+    static const char flag[] = TB_ONLY "=";
+    size_t had = start->only_word ? strlen(start->only_word) : 0;
+    char *longer = *tokens ? realloc(start->only_word, sizeof flag + had + 1 + strlen(tokens)) : NULL;
+    if (!longer) return;
+    sprintf(longer + had, "%s%s", had ? "," : flag, tokens);
+    start->only_word = longer;
+    start->only = longer + sizeof flag - 1;
+}
+
 static void tb_read_flags(tb_start *start, int argc, char **argv)
 {
     const char *verbosity = "";
@@ -63,8 +78,8 @@ static void tb_read_flags(tb_start *start, int argc, char **argv)
         if (tb_is(argv[start->separator], "--")) break;
     for (int i = start->separator + 1; i < argc; i++) {
         if (tb_is(argv[i], "--tune")) start->forced = 1;
-        else if (strncmp(argv[i], "--tune-only=", 12) == 0) start->only = argv[i] + 12;
-        else if (tb_is(argv[i], "--tune-only") && i + 1 < argc) start->only = argv[++i];
+        else if (strncmp(argv[i], TB_ONLY "=", sizeof TB_ONLY) == 0) tb_add_only(start, argv[i] + sizeof TB_ONLY);
+        else if (tb_is(argv[i], TB_ONLY) && i + 1 < argc) tb_add_only(start, argv[++i]);
         else if (tb_is(argv[i], "--tune-quiet")) verbosity = "silent";
         else if (tb_is(argv[i], "--tune-verbose") && !*verbosity) verbosity = "verbose";
     }
@@ -287,7 +302,7 @@ static size_t tb_tool_words(const tb_start *start, char *text, size_t size, cons
  * error: standard output belongs to the program, and standard input too. */
 static int tb_call_tool(const tb_start *start)
 {
-    char text[PATH_MAX], only[1024], knob[512];
+    char text[PATH_MAX], knob[512];
     const char *words[TB_MAX_WORDS + 12];
     size_t count = tb_tool_words(start, text, sizeof text, words, TB_MAX_WORDS);
     posix_spawn_file_actions_t streams;
@@ -296,10 +311,7 @@ static int tb_call_tool(const tb_start *start)
     const char *more[] = {"-C", start->project, "run", start->artifact->app, "--prepare"};
     for (size_t i = 0; i < sizeof more / sizeof *more; i++) words[count++] = more[i];
     if (start->forced && !*start->only) words[count++] = "--tune";
-    if (*start->only) {
-        snprintf(only, sizeof only, "--tune-only=%s", start->only);
-        words[count++] = only;
-    }
+    if (*start->only) words[count++] = start->only_word;
     if (tb_is_suppressed(start)) {
         snprintf(knob, sizeof knob, "--no-mint=%s", start->suppressed);
         words[count++] = knob;
@@ -326,8 +338,8 @@ static void tb_exec_anew(const tb_start *start, int argc, char **argv)
     if (!kept) return;
     for (int i = 0; i < argc; i++) {
         int is_ours = i > start->separator;
-        if (is_ours && tb_is(argv[i], "--tune-only")) i++;
-        else if (is_ours && (tb_is(argv[i], "--tune") || strncmp(argv[i], "--tune-only=", 12) == 0)) continue;
+        if (is_ours && tb_is(argv[i], TB_ONLY)) i++;
+        else if (is_ours && (tb_is(argv[i], "--tune") || strncmp(argv[i], TB_ONLY "=", sizeof TB_ONLY) == 0)) continue;
         else kept[count++] = argv[i];
     }
     snprintf(depth, sizeof depth, "%s:%ld", start->artifact->app, start->depth + 1);
@@ -412,36 +424,44 @@ static int tb_rail(tb_start *start, int argc, char **argv)
     return tb_tune(start, argc, argv);
 }
 
+static int tb_judge(tb_start *start, const tb_need *unmet, int argc, char **argv)
+{
+    const tb_artifact *artifact = start->artifact;
+    const char *mode = tb_variable("TUNEBUILD_MODE"), *explicit_path = tb_variable("TUNEBUILD_MANIFEST");
+    int result;
+    tb_read_flags(start, argc, argv);
+    start->depth = tb_take_depth(artifact->app);
+    if (artifact->kind == TB_RELEASED) {
+        tb_judge_box(start, unmet);
+        if (start->is_foreign)
+            tb_say(start, "%s was %s; build it here to tune it for this box", artifact->app, start->why_foreign);
+        return TB_GO_ON;
+    }
+    if (*mode && !tb_is(mode, "normal")) return TB_GO_ON; /* a tuner's own process: no recursion */
+    if (*explicit_path) {
+        tb_say_explicit(start, explicit_path);
+        return TB_GO_ON;
+    }
+    if (!artifact->scope_count) {
+        if (start->forced) tb_say(start, "%s declares no scope: nothing to tune", artifact->app);
+        return TB_GO_ON;
+    }
+    if ((result = tb_read_policy(start)) != TB_GO_ON) return result;
+    start->acts = start->forced || tb_is(start->policy, "auto") || tb_is(start->policy, "restart");
+    tb_find_executable(start);
+    tb_find_project(start);
+    tb_judge_box(start, unmet);
+    tb_judge_sidecar(start);
+    return tb_rail(start, argc, argv);
+}
+
 /* What is due before the program's own main: TB_GO_ON, or the exit code with which it must stop. `unmet`: what the
  * stamps need and this CPU lacks, or NULL. */
 static int tb_act(const tb_artifact *artifact, const tb_need *unmet, const char *suppressed, int argc, char **argv)
 {
     tb_start start = {.artifact = artifact, .policy = artifact->policy, .suppressed = suppressed, .only = ""};
-    const char *mode = tb_variable("TUNEBUILD_MODE"), *explicit_path = tb_variable("TUNEBUILD_MANIFEST");
-    int result;
-    tb_read_flags(&start, argc, argv);
-    start.depth = tb_take_depth(artifact->app);
-    if (artifact->kind == TB_RELEASED) {
-        tb_judge_box(&start, unmet);
-        if (start.is_foreign)
-            tb_say(&start, "%s was %s; build it here to tune it for this box", artifact->app, start.why_foreign);
-        return TB_GO_ON;
-    }
-    if (*mode && !tb_is(mode, "normal")) return TB_GO_ON; /* a tuner's own process: no recursion */
-    if (*explicit_path) {
-        tb_say_explicit(&start, explicit_path);
-        return TB_GO_ON;
-    }
-    if (!artifact->scope_count) {
-        if (start.forced) tb_say(&start, "%s declares no scope: nothing to tune", artifact->app);
-        return TB_GO_ON;
-    }
-    if ((result = tb_read_policy(&start)) != TB_GO_ON) return result;
-    start.acts = start.forced || tb_is(start.policy, "auto") || tb_is(start.policy, "restart");
-    tb_find_executable(&start);
-    tb_find_project(&start);
-    tb_judge_box(&start, unmet);
-    tb_judge_sidecar(&start);
-    return tb_rail(&start, argc, argv);
+    int result = tb_judge(&start, unmet, argc, argv);
+    free(start.only_word);
+    return result;
 }
 #endif
