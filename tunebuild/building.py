@@ -209,7 +209,8 @@ def _stamped_words(generated: Generated, app: App) -> Iterator[str]:
     stamps, read = generated.stamps[app.name], generated.records[app.name]
     yield from resolve.dropped(stamps)
     if isinstance(read.found, Unreadable):
-        yield f"the sidecar {read.path} does not count: {read.found.why}; run `tunebuild mint`"
+        todo = dict.fromkeys(state.advice for state in generated.states[app.name] if not state.answered)
+        yield "; ".join((f"the sidecar {read.path} does not count: {read.found.why}", *todo))
     recorded = read.document.kernels
     stale = [
         stamp
@@ -220,9 +221,10 @@ def _stamped_words(generated: Generated, app: App) -> Iterator[str]:
         inputs = ", ".join(read.changed(stamp.key))
         old = recorded.get(stamp.key, "")
         yield f"{stamp.key}: {stamp.suffix} by the {stamp.source}; the recorded {old} is stale: {inputs}"
-    if stale:
-        more = f" and {len(stale) - SAID_SEATS} more seats" if len(stale) > SAID_SEATS else ""
-        yield f"run `tunebuild mint --stale` to race what is stale{more}"
+    if len(stale) > SAID_SEATS:
+        yield f"{len(stale) - SAID_SEATS} more seats are stale"
+    owners = {stamp.scope for stamp in stale}
+    yield from dict.fromkeys(s.advice for s in generated.states[app.name] if s.scope.name in owners)
     for (family, suffix), word in gates.marks(generated, stamps).items():
         if word == "rejected":
             yield (

@@ -18,6 +18,7 @@ from tunebuild.codegen import identifier
 from tunebuild.features import BY_NAME, X86, Feature
 from tunebuild.model import REFERENCE, App, Box, Function, Manifest, Policy, Row, Stamp, Stamps
 from tunebuild.policy import ScopeState, covered_line
+from tunebuild.policy import hint as hinted
 from tunebuild.prototype import element
 
 HEADERS = (
@@ -35,13 +36,15 @@ ArtifactKind = Literal["built", "released", "frozen"]
 @dataclass(frozen=True, slots=True)
 class ScopeFacts:
     """One scope as judged at the stamp. ``covered``: the line to say when a profile answers for it.
-    ``answerable``: a profile or a resolver may still answer, without a mint."""
+    ``answerable``: a profile or a resolver may still answer, without a mint.
+    ``advice``: what a person does about it."""
 
     name: str
     reason: str
     detail: str
     covered: str = ""
     answerable: bool = False
+    advice: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +63,7 @@ class ArtifactFacts:
     stamps: tuple[Stamp, ...]
     scopes: tuple[ScopeFacts, ...]
     needs: tuple[str, ...]  # conjuncts: names joined by `|`
+    hint: str = ""  # how to tune what is untuned in it
 
 
 def facts(
@@ -80,11 +84,12 @@ def facts(
     inert: it keeps its name and the fact that every seat runs the reference body. The sidecar is named by its digest
     where a rail looks at it: other artifacts stay the same bytes while the winners do."""
     root = manifest.project.root
+    hint = relative(hinted(app, states, shipped=kind != "built"), root)
     if kind == "frozen":
         rows = tuple(
             Stamp(s.key, s.family, s.seat, REFERENCE, "reference", "", s.scope) for s in stamps.seats
         )
-        return ArtifactFacts(app.name, kind, "fallback", "", box.arch, "", "", "", rows, (), ())
+        return ArtifactFacts(app.name, kind, "fallback", "", box.arch, "", "", "", rows, (), (), hint)
     return ArtifactFacts(
         app=app.name,
         kind=kind,
@@ -97,6 +102,7 @@ def facts(
         stamps=stamps.seats,
         scopes=tuple(_scope(state, root) for state in states),
         needs=needs(_stamped_rows(manifest, stamps), box.arch),
+        hint=hint,
     )
 
 
@@ -108,7 +114,8 @@ def relative(text: str, root: Path) -> str:
 def _scope(state: ScopeState, root: Path) -> ScopeFacts:
     said = covered_line(state) if state.covered else ""
     detail = relative(state.verdict.detail, root)
-    return ScopeFacts(state.scope.name, state.verdict.reason, detail, said, state.answerable)
+    advice = relative(state.advice, root)
+    return ScopeFacts(state.scope.name, state.verdict.reason, detail, said, state.answerable, advice)
 
 
 def _stamped_rows(manifest: Manifest, stamps: Stamps) -> Iterable[Row]:
@@ -176,6 +183,9 @@ def artifact_table(facts: ArtifactFacts) -> str:
             for s in facts.scopes
         ),
     )
+    if facts.scopes:
+        advice = "".join(f"    {quoted(scope.advice)},\n" for scope in facts.scopes)
+        text += f"static const char *const tb_advice[] = {{\n{advice}}};\n"
     for i, conjunct in enumerate(facts.needs):
         text += _table(f"tb_feature tb_any_{i}", (_feature(BY_NAME[name]) for name in conjunct.split("|")))
     text += _table(
@@ -194,6 +204,8 @@ def artifact_table(facts: ArtifactFacts) -> str:
         "row_count": str(len(stamps)),
         "scopes": "tb_scopes" if facts.scopes else "NULL",
         "scope_count": str(len(facts.scopes)),
+        "advice": "tb_advice" if facts.scopes else "NULL",
+        "hint": quoted(facts.hint),
         "needs": "tb_needs" if facts.needs else "NULL",
         "need_count": str(len(facts.needs)),
     }

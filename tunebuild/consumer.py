@@ -201,7 +201,9 @@ def _tune(root: Path, app: str) -> None:
     command = [sys.executable, "-m", "tunebuild", "-C", str(root), "run", app, "--prepare"]
     done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=sys.stderr.fileno())
     if done.returncode:
-        raise WorkFailed(f"tuning {app} failed with exit code {done.returncode}", fix="run `tunebuild mint`")
+        raise WorkFailed(
+            f"tuning {app} failed with exit code {done.returncode}", fix=f"run `tunebuild mint --app {app}`"
+        )
 
 
 def _open(path: Path) -> Library:

@@ -35,7 +35,7 @@ from tunebuild.building import BUILD_LOCK, Say, Status, build_tune, status_of
 from tunebuild.document import Document
 from tunebuild.errors import Refused, UsageError
 from tunebuild.generate import Generated
-from tunebuild.model import REFERENCE, Manifest
+from tunebuild.model import REFERENCE, App, Manifest
 
 # --- reading commands: they never compile, stamp or race ------------------------------------------
 
@@ -270,12 +270,12 @@ def exchanged(root: Path, app: str, action: str, url: str, accept: exchange.Acce
         tuple(pin for each in demands for pin in each.pins),
     )
     if action == "push":
-        document = _document(read)
+        document = _document(generated, chosen)
         judged = read.verdict(demand)
         if judged.reason in ("stale_binary", "version"):
             raise Refused(
                 f"{read.path.name} is {judged.reason} ({judged.detail}): it is not sent",
-                fix="run `tunebuild mint --stale`, then push",
+                fix=f"{_advice(generated, chosen)}, then push",
             )
         hit = exchange.push(
             url, generated.manifest.project.name, document, generated.box, demand, generated.built
@@ -306,19 +306,27 @@ def race_page(root: Path, app: str, target: Path) -> None:
     """Write the page of an app's races."""
     generated = generate.generate(root)
     chosen = generated.app(app)
-    found = _document(generated.records[chosen.name])
+    found = _document(generated, chosen)
     seats = generated.built  # a sidecar keeps what it has of seats that are gone
     races = {key: race for key, race in found.race.items() if key in seats}
     emit.write_if_changed(target, racepage.page(chosen.name, replace(found, race=races)))
 
 
-def _document(read: record.Read) -> Document:
+def _advice(generated: Generated, app: App) -> str:
+    """What a person does about the scopes of an app that its sidecar does not answer for."""
+    open_states = (state for state in generated.states[app.name] if not state.verdict.complete)
+    return "; ".join(dict.fromkeys(state.advice for state in open_states)) or "run `tunebuild mint`"
+
+
+def _document(generated: Generated, app: App) -> Document:
     """The sidecar's content; an error that says what is wrong with it where there is none."""
+    read = generated.records[app.name]
     if isinstance(read.found, Document):
         return read.found
+    todo = _advice(generated, app)
     if read.found is None:
-        raise UsageError(f"there is no sidecar at {read.path}", fix="run `tunebuild mint` first")
+        raise UsageError(f"there is no sidecar at {read.path}", fix=f"{todo} first")
     raise UsageError(
         f"{read.path} is unreadable: {read.found.why}",
-        fix="run `tunebuild mint`, which writes it anew, or restore it from its .bak or `tunebuild history`",
+        fix=f"{todo}, which writes it anew, or restore it from its .bak or `tunebuild history`",
     )

@@ -11,7 +11,7 @@ Supervisors read two lines, which stay as they are, and exit code 3: `TUNING_SCO
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from tunebuild.errors import Refused, UsageError
@@ -102,7 +102,7 @@ class ScopeState:
     verdict: Verdict
     adoption: Adoption
     sidecar: str
-    command: str  # what a person types to mint it
+    command: str  # what a person types to mint it; "" where it has no tuner
 
     @property
     def covered(self) -> bool:
@@ -125,6 +125,18 @@ class ScopeState:
             return ""
         return ",".join(f"={key}" for key in (*self.verdict.missing, *self.verdict.stale))
 
+    @property
+    def advice(self) -> str:
+        """What a person does about it while it is untuned: as little as it takes."""
+        if not self.command:
+            return f"write the winners of scope {self.scope.name} into {self.sidecar} by hand"
+        return f"run `{self.open_command}`"
+
+    @property
+    def open_command(self) -> str:
+        """The command that races what the sidecar does not hold fresh, and no more."""
+        return f"{self.command} --stale" if self.command and self.open_only else self.command
+
 
 def demand(manifest: Manifest, scope: Scope) -> Demand:
     """What a sidecar must hold for this scope: seat keys in manifest order, no companion, and its version.
@@ -135,7 +147,7 @@ def demand(manifest: Manifest, scope: Scope) -> Demand:
 
 
 def mint_command(manifest: Manifest, app: App, scope: Scope) -> str:
-    """What to type to tune a scope: the tool's own race drives custom tuners as well."""
+    """What to type to tune a scope, "" for one without a tuner. The tool's own race drives custom tuners as well."""
     if scope.tuner == "none":
         return ""
     return "tunebuild mint" if app == manifest.apps[0] else f"tunebuild mint --app {app.name}"
@@ -160,6 +172,20 @@ def scope_states(
         )
         for name in app.scopes
     )
+
+
+def hint(app: App, states: Sequence[ScopeState], *, shipped: bool) -> str:
+    """How to tune what an artifact runs untuned, for its own log; "" where nothing here could. A ``shipped`` one is
+    built again where it runs."""
+    untuned = [state for state in states if not state.answered]
+    command = next(
+        (state.command for state in (states if shipped else untuned or states) if state.command), ""
+    )
+    if shipped:
+        return f"build it here: {command}" if command else ""
+    if command:
+        return f"run it with -- --tune, or {command}" if app.kind == "exe" else command
+    return "; ".join(state.advice for state in untuned)
 
 
 def untuned_line(state: ScopeState) -> str:
@@ -226,21 +252,15 @@ def at_build(
 
 
 def _refusal(states: tuple[ScopeState, ...], because: str) -> Refused:
-    fixes = tuple(dict.fromkeys(_how_to_tune(state) for state in states))
+    fixes = tuple(dict.fromkeys(state.advice for state in states))
     return Refused(
         "; ".join(untuned_line(state) for state in states) + f" [{because}]",
         fix="; ".join(fixes) + ", or set TUNEBUILD_POLICY=fallback to build with the fallback rows",
     )
 
 
-def _how_to_tune(state: ScopeState) -> str:
-    if state.command:
-        return f"run `{state.command}`"
-    return f"write the winners of scope {state.scope.name} into {state.sidecar} by hand"
-
-
 def _banner(state: ScopeState) -> str:
-    return f"tunebuild: WARNING: {untuned_line(state)}; {_how_to_tune(state)}"
+    return f"tunebuild: WARNING: {untuned_line(state)}; {state.advice}"
 
 
 # --- at start -------------------------------------------------------------------------------------
@@ -299,7 +319,7 @@ def at_start(state: ScopeState, start: Start) -> Due:
         line = f"tunebuild: scope {state.scope.name} stays untuned: no minting, by {start.suppressed}"
         return Due(first, (line,))
     if not state.command:
-        return Due(first, (f"tunebuild: {untuned_line(state)}; {_how_to_tune(state)}",), stop=stop)
+        return Due(first, (f"tunebuild: {untuned_line(state)}; {state.advice}",), stop=stop)
     if start.waiting and not start.forced:
         return Due(first, (start.waiting,), stop=stop)
     left = state.adoption.only if adopt else state.open_only
@@ -307,10 +327,7 @@ def at_start(state: ScopeState, start: Start) -> Due:
 
 
 def _not_converged(state: ScopeState, depth: int) -> str:
-    return (
-        f"tunebuild: scope {state.scope.name} did not converge after relaunch {depth}: {_why(state.verdict)}; "
-        "`tunebuild status` tells more"
-    )
+    return f"tunebuild: relaunch {depth} did not converge: {untuned_line(state)}; {state.advice}"
 
 
 def covered_line(state: ScopeState) -> str:
@@ -351,9 +368,9 @@ def after_tuning(state: ScopeState, verdict: Verdict, exit_code: int) -> Outcome
     told = f"; the tuner exited {exit_code}" if exit_code else ""
     if verdict.complete:
         return Outcome(True, f"tunebuild: scope {state.scope.name} is complete{told}" if told else "")
-    again = f", run `{state.command}` to see why" if exit_code else ""
+    todo = f"run `{state.command}` to see why" if exit_code else replace(state, verdict=verdict).advice
     return Outcome(
-        False, f"tunebuild: scope {state.scope.name} is left incomplete: {_why(verdict)}{told}{again}"
+        False, f"tunebuild: scope {state.scope.name} is left incomplete: {_why(verdict)}{told}, {todo}"
     )
 
 

@@ -82,7 +82,7 @@ def scope_check(state: ScopeState, plan: ScopePlan) -> Check:
             name,
             "warning",
             f"it has no tuner and is incomplete ({detail}): its fallback rows ship",
-            f"write its winners into {state.sidecar} by hand",
+            state.advice,
         )
     return Check(
         name, "failed", f"still untuned after its mint: {detail}", f"run `{state.command}` and read why"
@@ -122,15 +122,19 @@ def stamp_check(stamps: Stamps) -> Check:
     return Check("stamps", "ok", f"{words}" + (f"; {plain} run the reference body" if plain else ""))
 
 
-def hand_check(document: Document | None, stamps: Stamps) -> Check:
+def hand_check(document: Document | None, stamps: Stamps, states: Iterable[ScopeState]) -> Check:
     """Winners that somebody wrote over what their race decided: nobody measured that they win."""
     served = [stamp.key for stamp in stamps.seats if stamp.source == "manifest"]
     found = [key for key in served if document is not None and document.outvoted(key)]
     if not found:
         return Check("winners", "ok", "every recorded winner is the one its race decided")
+    command = next((state.command for state in states if state.command), "tunebuild mint")
     only = ",".join(f"={key}" for key in found)
     return Check(
-        "winners", "failed", f"set by hand, not measured: {', '.join(found)}", f"tunebuild mint --only {only}"
+        "winners",
+        "failed",
+        f"set by hand, not measured: {', '.join(found)}",
+        f"run `{command} --only {only}`",
     )
 
 

@@ -31,7 +31,6 @@ _PASSED_OVER = ("unreadable", "stale_binary", "foreign_box", "version")
 """Reasons that a sidecar which is there is not used; said even where a profile answers."""
 
 FILTER_WIDTH = 90  # characters of a filter that `check` shows
-LOG_HINT = "  to tune the rest: run it with -- --tune, or tunebuild mint"
 
 
 # --- status ---------------------------------------------------------------------------------------
@@ -124,20 +123,7 @@ def _scope_lines(state: ScopeState, colour: bool) -> list[str]:
     if state.adoption.kind == "partial":
         residue = ", ".join(state.adoption.residue)
         lines += wrapped(f"the {state.adoption.cpu_class} profile leaves to race: {residue}")
-    partly = state.verdict.reason in ("missing", "stale_binary") and bool(state.open_only)
-    command = f"{state.command} --stale" if partly else state.command
-    todo = f"run `{command}`" if state.command else f"write its winners into {state.sidecar} by hand"
-    return [*lines, f"  {ascii_only(todo)}"]
-
-
-def log_lines(stamps: Stamps) -> tuple[str, ...]:
-    """What an artifact logs about itself, as its own C function says it; nothing without kernels."""
-    if not stamps.seats:
-        return ()
-    count, total = tuned(stamps), len(stamps.seats)
-    head = f"{stamps.app}: tune status ({count}/{total} kernels tuned for this box):"
-    body = tuple(f"  {stamp.key}: {stamp.suffix} ({stamp.source})" for stamp in stamps.seats)
-    return (head, *body, *((LOG_HINT,) if count < total else ()))
+    return [*lines, f"  {ascii_only(state.advice)}"]
 
 
 # --- check ----------------------------------------------------------------------------------------

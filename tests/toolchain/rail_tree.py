@@ -18,7 +18,7 @@ PROJECT = HERE / "tests/projects/two_scopes"
 TUNED_STATUS = "demo: tune status (2/2 kernels tuned for this box):\n  f: u2 (manifest)\n  g: u2 (manifest)\n"
 PLAIN_STATUS = (
     "demo: tune status (0/2 kernels tuned for this box):\n  f: u1 (fallback)\n  g: u1 (fallback)\n"
-    "  to tune the rest: run it with -- --tune, or tunebuild mint\n"
+    "  to tune the rest: run it with -- --tune, or tunebuild mint --app demo\n"
 )
 
 

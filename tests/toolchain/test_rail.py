@@ -305,6 +305,26 @@ def test_warn_builds_and_says_it(fresh: Tree) -> None:
     assert "tunebuild: policy warn from TUNEBUILD_POLICY (demo would have auto)" in done.stderr
 
 
+def test_scopes_without_a_tuner_are_never_said_to_be_minted(fresh: Tree) -> None:
+    fresh.edit('tuner = "tuner.py"', 'tuner = "none"')
+    fresh.edit('kind = "exe"', 'kind = "exe"\npolicy = "warn"')
+    said = fresh.build()
+    assert (
+        said.count("by hand") == 2 and f"write the winners of scope one into {fresh.sidecar} by hand" in said
+    )
+    warned = fresh.run()
+    refused = fresh.run(TUNEBUILD_POLICY="error")
+    for done in (warned, refused):
+        for scope in ("one", "two"):
+            line = f"scope {scope} is untuned for this box: absent (demo.tune.json); "
+            assert f"{line}write the winners of scope {scope} into demo.tune.json by hand" in done.stderr
+    hint = "write the winners of scope one into demo.tune.json by hand; write the winners of scope two"
+    assert f"  to tune the rest: {hint} into demo.tune.json by hand\n" in warned.stdout
+    shown = fresh.tool("status", "--app", "demo").stdout
+    told = said + warned.stdout + warned.stderr + refused.stderr + shown
+    assert "tunebuild mint" not in told and refused.returncode == 3
+
+
 def test_supervisor_sees_the_marker_and_code_3_until_every_scope_is_tuned(fresh: Tree) -> None:
     fresh.edit('kind = "exe"', 'kind = "exe"\npolicy = "restart"')
     assert fresh.tool("build").returncode == 0

@@ -145,6 +145,24 @@ def test_measured_or_covered_scope_satisfies_every_flavour(flavour: Policy, answ
     assert build(flavour, answered) == ((), True)
 
 
+def test_advice_asks_for_as_little_as_it_takes_and_for_a_hand_where_there_is_no_tuner() -> None:
+    assert state().advice == "run `tunebuild mint --app tool`"
+    assert state(Verdict("version", "…", missing=("g",))).advice == "run `tunebuild mint --app tool`"
+    assert state(Verdict("missing", "…", missing=("g",))).advice == "run `tunebuild mint --app tool --stale`"
+    assert state(tuner="none").advice == "write the winners of scope blas into tool.tune.json by hand"
+
+
+def test_hint_is_what_its_reader_can_do() -> None:
+    app, library = exe(), App("tool", "library", ("blas",))
+    by_hand = state(tuner="none")
+    mint = "tunebuild mint --app tool"
+    assert policy.hint(app, (state(COMPLETE), by_hand), shipped=False) == by_hand.advice
+    assert policy.hint(app, (by_hand, state()), shipped=False) == f"run it with -- --tune, or {mint}"
+    assert policy.hint(library, (state(),), shipped=False) == mint
+    assert policy.hint(app, (by_hand, state(COMPLETE)), shipped=True) == f"build it here: {mint}"
+    assert policy.hint(app, (by_hand,), shipped=True) == policy.hint(app, (), shipped=False) == ""
+
+
 def test_partly_covered_scope_does_not_satisfy_error() -> None:
     with pytest.raises(Refused):
         build("error", state(adoption=PARTIAL))
@@ -238,8 +256,8 @@ def test_relaunched_app_reports_non_convergence_and_does_not_tune_again() -> Non
     due = at_start(state(), Start("auto", depth=1))
     assert due.actions == ()
     assert due.lines == (
-        "tunebuild: scope blas did not converge after relaunch 1: absent (no demo.tune.json); "
-        "`tunebuild status` tells more",
+        "tunebuild: relaunch 1 did not converge: scope blas is untuned for this box: absent (no demo.tune.json); "
+        "run `tunebuild mint --app tool`",
     )
     assert at_start(state(COMPLETE), Start("auto", forced=True, depth=1)).actions == ()
 

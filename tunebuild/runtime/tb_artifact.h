@@ -50,6 +50,8 @@ typedef struct tb_artifact {
     size_t row_count;
     const tb_tune_scope *scopes;
     size_t scope_count;
+    const char *const *advice;  /* for each scope: what a person does about it while it is untuned */
+    const char *hint;           /* how to tune what this artifact runs untuned; "" where nothing could */
     const tb_need *needs;
     size_t need_count;
 } tb_artifact;

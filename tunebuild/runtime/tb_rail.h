@@ -184,6 +184,7 @@ static const char *tb_untuned(const tb_start *start, const tb_tune_scope *scope,
     return tb_is(scope->reason, "none") || *scope->covered ? NULL : scope->reason;
 }
 
+/* How many scopes are untuned; each is said, with what to do and `after`, unless `before` is NULL. */
 static size_t tb_say_untuned(const tb_start *start, const char *before, const char *after)
 {
     size_t count = 0;
@@ -193,8 +194,8 @@ static size_t tb_say_untuned(const tb_start *start, const char *before, const ch
         if (!reason) continue;
         count++;
         if (before)
-            tb_say(start, "%sscope %s is untuned for this box: %s (%s)%s", before, scope->scope, reason, detail,
-                   after);
+            tb_say(start, "%sscope %s is untuned for this box: %s (%s); %s%s", before, scope->scope, reason, detail,
+                   start->artifact->advice[i], after);
     }
     return count;
 }
@@ -383,17 +384,14 @@ static int tb_tune(const tb_start *start, int argc, char **argv)
 static int tb_rail(tb_start *start, int argc, char **argv)
 {
     size_t untuned = tb_count_untuned(start);
-    char after[256];
-    snprintf(after, sizeof after, "; run `tunebuild mint --app %.100s`", start->artifact->app);
+    char before[64];
     if (tb_is(start->policy, "reference"))
         tb_say(start, "rows are stamped at build: TUNEBUILD_POLICY=reference tunebuild build clears them");
     if (!start->acts) {
-        if (tb_is(start->policy, "warn") && start->depth == 0)
-            tb_say_untuned(start, "WARNING: ", after);
+        if (tb_is(start->policy, "warn") && start->depth == 0) tb_say_untuned(start, "WARNING: ", "");
         if (!untuned || !tb_is(start->policy, "error")) return TB_GO_ON;
         start->is_silent = 0;
-        strcat(after, ", or set TUNEBUILD_POLICY=fallback");
-        tb_say_untuned(start, "", after);
+        tb_say_untuned(start, "", ", or set TUNEBUILD_POLICY=fallback");
         return TB_STOP;
     }
     if (!start->forced) tb_say_covered(start);
@@ -401,9 +399,8 @@ static int tb_rail(tb_start *start, int argc, char **argv)
     if (untuned) tb_read_refusal(start);
     if (start->depth > 0 && (tb_is_suppressed(start) || *start->refusal)) return TB_GO_ON; /* the tool has said it */
     if (start->depth > 0) {
-        snprintf(after, sizeof after, "; it did not converge after relaunch %ld, `tunebuild status` tells more",
-                 start->depth);
-        tb_say_untuned(start, "", after);
+        snprintf(before, sizeof before, "relaunch %ld did not converge: ", start->depth);
+        tb_say_untuned(start, before, "");
         return TB_GO_ON;
     }
     if (!*start->project) {

@@ -21,10 +21,6 @@ static void tb_log_status(const tb_artifact *artifact, FILE *to, const char *app
         const tb_tune_row *row = &artifact->rows[i];
         fprintf(to, "  %s: %s (%s)\n", row->family, *row->suffix ? row->suffix : "reference", row->source);
     }
-    if (tuned < artifact->row_count) {
-        const char *built = "run it with -- --tune, or tunebuild mint";
-        const char *shipped = "build it here: tunebuild mint";
-        fprintf(to, "  to tune the rest: %s\n", artifact->kind == TB_BUILT ? built : shipped);
-    }
+    if (tuned < artifact->row_count && *artifact->hint) fprintf(to, "  to tune the rest: %s\n", artifact->hint);
 }
 #endif
