@@ -35,6 +35,9 @@ __all__ = [
     "selected", "set_winner", "set_winners", "step", "variants", "verdict",
 ]  # fmt: skip
 
+PROJECT = "TB_PROJECT"
+"""The variable in which a mint names the folder of the tune.toml that it mints: what is built is built there."""
+
 _C_TYPES: Mapping[str, type[ctypes._CData]] = {
     "float": ctypes.c_float, "double": ctypes.c_double, "char": ctypes.c_int8, "size_t": ctypes.c_size_t,
     "int8_t": ctypes.c_int8, "int16_t": ctypes.c_int16, "int32_t": ctypes.c_int32, "int64_t": ctypes.c_int64,
@@ -313,13 +316,18 @@ def _project() -> _Project:
     app = next((each for each in apps if path and name in (each.name, each.sidecar)), apps[0])
     scopes = resolve.app_scopes(generated.manifest, app)
     own = tuple(
-        scope for scope in scopes if scope.tuner not in ("builtin", "none") and Path(scope.tuner) == tuner
+        scope
+        for scope in scopes
+        if scope.tuner not in ("builtin", "none") and Path(scope.tuner).resolve() == tuner
     )
     return _Project(generated, app, own or scopes)
 
 
 def _root() -> Path:
-    """The folder of the nearest tune.toml at or above the current one, else above the tuner itself."""
+    """The project that a mint names, which may be one that uses the tuner's; run by hand, the folder of the nearest
+    tune.toml at or above the current one, else above the tuner itself."""
+    if named := os.environ.get(PROJECT, ""):
+        return Path(named)
     starts = (Path.cwd(), Path(sys.argv[0]).resolve().parent if sys.argv else Path.cwd())
     for start in starts:
         for folder in (start, *start.parents):

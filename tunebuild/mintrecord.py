@@ -15,6 +15,7 @@ from tunebuild import (
     building,
     children,
     confirmflows,
+    harness,
     history,
     mintdiff,
     noise,
@@ -199,7 +200,12 @@ def _run_tuner(
 ) -> int:
     """Run a scope's own harness; what it says is relayed as it comes. Its record decides, not its word."""
     path = generated.records[app.name].path
-    environ = {**asked.environ, "TUNEBUILD_MODE": "tune", "TUNEBUILD_MANIFEST": str(path)}
+    environ = {
+        **asked.environ,
+        "TUNEBUILD_MODE": "tune",
+        "TUNEBUILD_MANIFEST": str(path),
+        harness.PROJECT: str(generated.root),
+    }
     if only:
         environ["TUNEBUILD_ONLY"] = only
     say(f"tunebuild: tuning scope {scope.name} with {os.path.basename(scope.tuner)}")

@@ -569,6 +569,16 @@ def test_bundle_on_another_box_starts_says_so_and_is_right(fresh: Tree, tmp_path
 # --- several projects in one app ------------------------------------------------------------------
 
 
+CALLS = """
+import numpy
+for key in harness.demanded():
+    rows = [row for row in harness.variants(key) if row.suffix != "reference"]
+    for row in rows:
+        row(numpy.arange(4, dtype=numpy.int32), 4)
+    print("called", *(row.suffix for row in rows), flush=True)
+"""
+
+
 def test_used_projects_with_tuners_of_their_own_share_the_apps_sidecar(fresh: Tree) -> None:
     """The families and scopes of the project move into two projects beside it; the app stays."""
     text = (fresh.root / "tune.toml").read_text()
@@ -590,7 +600,7 @@ def test_used_projects_with_tuners_of_their_own_share_the_apps_sidecar(fresh: Tr
     for name, (tables, family) in parts.items():
         folder = fresh.root.parent / name
         shutil.copytree(fresh.root / "kernels", folder / "kernels")
-        shutil.copy(fresh.root / "tuner.py", folder)
+        (folder / "tuner.py").write_text((fresh.root / "tuner.py").read_text() + CALLS)
         (folder / "tune.toml").write_text(f'[project]\nname = "{name}"\n{head}{tables}{family}')
     used = "".join(f'[use.{name}]\npath = "../{name}"\n' for name in parts)
     (fresh.root / "tune.toml").write_text(f'[project]\nname = "pair"\n{head}{used}{app}')
@@ -599,9 +609,12 @@ def test_used_projects_with_tuners_of_their_own_share_the_apps_sidecar(fresh: Tr
     assert done.returncode == 0 and done.stdout.endswith(TUNED_STATUS), done.stderr
     assert tuner_lines(done.stderr) == [NO_FILTER, NO_FILTER]
     assert fresh.winners == {"f": "u2", "g": "u2"}
+    assert done.stderr.count("called u1 u2\n") == 2
     again = fresh.run()
     assert again.stderr == "" and again.stdout.endswith(TUNED_STATUS)
     assert [*fresh.root.parent.glob("*/*.tune.json")] == [fresh.sidecar], "one sidecar, beside the root"
+    made = {path.name for name in parts for path in (fresh.root.parent / name).iterdir()}
+    assert made == {"kernels", "tuner.py", "tune.toml"}, "nothing is built beside the tuner"
 
 
 def test_stale_mint_runs_the_tuners_of_what_is_stale_alone(minted: Tree) -> None:
