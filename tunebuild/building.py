@@ -79,12 +79,14 @@ def build(
     """
     with emit.locked(root / BUILD_LOCK, wait_message="another build runs here, waiting"):
         started_ns = time.time_ns()
+        stand: Mapping[str, Status] | None = None
         if mode != "normal":
             built = _build_tune(root, say=say, explain=explain)
         else:
             generated = generate.generate(root, frozen=frozen, released=released)
             toolchain.require_launcher(generated.manifest.project.launcher)
             apps = (generated.app(app),) if app else generated.manifest.apps
+            stand = _statuses(generated)
             inert = frozen or released
             if enforce:
                 for line in artifact.policy_lines(
@@ -92,7 +94,9 @@ def build(
                 ):
                     say(line)
             if os.environ.get("TUNEBUILD_VERBOSITY") != "silent":
-                said = dict.fromkeys(line for one in apps for line in _stamped_words(generated, one))
+                said = dict.fromkeys(
+                    line for one in apps for line in _stamped_words(generated, one, stand[one.name].marks)
+                )
                 for line in said:
                     say(f"tunebuild: {line}")
             writing.write(generated)
@@ -101,7 +105,7 @@ def build(
             then(generated)
             built = Built(generated, (ran,))
         plain = mode if not (app or released or frozen) else None
-        _remember(built.generated, plain, started_ns, status=not frozen)
+        _remember(built.generated, plain, started_ns, status=not frozen, stand=stand)
     return built
 
 
@@ -204,7 +208,7 @@ def _from_template(generated: Generated, function: PlannedFunction, text: str, w
     return f"{file}:{place[1]}: {complaint[2]}\n{words}"
 
 
-def _stamped_words(generated: Generated, app: App) -> Iterator[str]:
+def _stamped_words(generated: Generated, app: App, marks: Mapping[resolve.Cell, gates.Word]) -> Iterator[str]:
     """What a build says of rows that are not the ones that were recorded, or that the gate rejected here."""
     stamps, read = generated.stamps[app.name], generated.records[app.name]
     yield from resolve.dropped(stamps)
@@ -225,7 +229,7 @@ def _stamped_words(generated: Generated, app: App) -> Iterator[str]:
         yield f"{len(stale) - SAID_SEATS} more seats are stale"
     owners = {stamp.scope for stamp in stale}
     yield from dict.fromkeys(s.advice for s in generated.states[app.name] if s.scope.name in owners)
-    for (family, suffix), word in gates.marks(generated, stamps).items():
+    for (family, suffix), word in marks.items():
         if word == "rejected":
             yield (
                 f"{family} runs {suffix}, which the gate rejected on this box: "
@@ -255,6 +259,10 @@ def status_of(generated: Generated, app: App) -> Status:
     return Status(stamps, generated.states[app.name], gates.marks(generated, stamps))
 
 
+def _statuses(generated: Generated) -> dict[str, Status]:
+    return {app.name: status_of(generated, app) for app in generated.manifest.apps}
+
+
 def _noted(stamp: Stamp, document: Document) -> Stamp:
     """The stamp; one that was set by hand says so."""
     raced = document.outvoted(stamp.key) if stamp.source == "manifest" else ""
@@ -264,7 +272,14 @@ def _noted(stamp: Stamp, document: Document) -> Stamp:
 # --- what is remembered ---------------------------------------------------------------------------
 
 
-def _remember(generated: Generated, mode: Mode | None, started_ns: int, *, status: bool = True) -> None:
+def _remember(
+    generated: Generated,
+    mode: Mode | None,
+    started_ns: int,
+    *,
+    status: bool = True,
+    stand: Mapping[str, Status] | None = None,
+) -> None:
     """Write the memos that let the next build of this mode start ninja at once, and `status` read its answer.
 
     ``mode`` None: what was made is no plain build's; the memo of one goes. A tree that was edited since
@@ -275,7 +290,7 @@ def _remember(generated: Generated, mode: Mode | None, started_ns: int, *, statu
     kept = "normal" if mode in (None, "normal") else "tune"
     decided_by = [os.fspath(path) for path in dict.fromkeys(_decided_by(generated))]
     if status:
-        emit.write_if_changed(generated.root / memo.STATUS, json.dumps(_said(generated)))
+        emit.write_if_changed(generated.root / memo.STATUS, json.dumps(_said(stand or _statuses(generated))))
     taken = {
         kept: memo.taken(root, ninja, [*decided_by, *_made(generated, kept)]),
         "status": memo.taken(root, ninja, [*decided_by, memo.STATUS]),
@@ -327,15 +342,14 @@ def _made(generated: Generated, target: str) -> list[str]:
     return list(found)
 
 
-def _said(generated: Generated) -> dict[str, dict[str, object]]:
-    """What `status` answers for each app while nothing changes."""
+def _said(stand: Mapping[str, Status]) -> dict[str, dict[str, object]]:
+    """What `status` answers for each app, the default app first, while nothing changes."""
     found: dict[str, dict[str, object]] = {}
-    for app in generated.manifest.apps:
-        one = status_of(generated, app)
-        found[app.name] = {
+    for name, one in stand.items():
+        found[name] = {
             "document": report.status_json(one.stamps, one.states),
             "text": report.status_text(one.stamps, one.states, marks=one.marks),
             "coloured": report.status_text(one.stamps, one.states, marks=one.marks, colour=True),
         }
-    found[""] = found[generated.manifest.apps[0].name]
+        found.setdefault("", found[name])
     return found

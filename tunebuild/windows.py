@@ -132,7 +132,8 @@ def _unscalable(reps: int, wall: int, before: tuple[int, int] | None) -> str:
 def passes(track: Track, number: int) -> int:
     """Windows a row gets this round: few at first, then twice as many, and more where windows are short.
 
-    After every round but the first each row has met all of 8 placements equally often.
+    With the default constants a grid of usual size has met all placements equally often after every round but the
+    first. Other numbers leave some a window ahead, which favours no row: all of a pass meet the same placement.
     """
     m = track.measure
     most = m.round_slices * max(2, int(m.slice_ms * 1e6 / track.slice_ns))
