@@ -344,12 +344,17 @@ def _made(generated: Generated, target: str) -> list[str]:
 
 def _said(stand: Mapping[str, Status]) -> dict[str, dict[str, object]]:
     """What `status` answers for each app, the default app first, while nothing changes."""
-    found: dict[str, dict[str, object]] = {}
-    for name, one in stand.items():
-        found[name] = {
-            "document": report.status_json(one.stamps, one.states),
-            "text": report.status_text(one.stamps, one.states, marks=one.marks),
-            "coloured": report.status_text(one.stamps, one.states, marks=one.marks, colour=True),
-        }
-        found.setdefault("", found[name])
-    return found
+    found = {name: _answers(one) for name, one in stand.items()}
+    default, *others = stand.values()
+    return {**found, "": _answers(default, report.others_text([one.stamps for one in others]))}
+
+
+def _answers(one: Status, more: str = "") -> dict[str, object]:
+    plain, coloured = (
+        report.status_text(one.stamps, one.states, marks=one.marks, colour=colour) for colour in (False, True)
+    )
+    return {
+        "document": report.status_json(one.stamps, one.states),
+        "text": "\n".join(filter(None, (plain, more))),
+        "coloured": "\n".join(filter(None, (coloured, more))),
+    }

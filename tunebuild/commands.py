@@ -308,9 +308,10 @@ def _status(options: argparse.Namespace) -> int:
 
         _answer(options, *commands_classes.fleet(options.root, options.app, options.fleet, colour=_colour()))
         return 0
-    found = flows.status(options.root, options.app)
+    found, others = flows.status(options.root, options.app)
     text = report.status_text(found.stamps, found.states, marks=found.marks, colour=_colour())
-    _answer(options, report.status_json(found.stamps, found.states), text)
+    more = report.others_text(others)
+    _answer(options, report.status_json(found.stamps, found.states), "\n".join(filter(None, (text, more))))
     return 0
 
 

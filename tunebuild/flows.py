@@ -35,14 +35,17 @@ from tunebuild.building import BUILD_LOCK, Say, Status, build_tune, status_of
 from tunebuild.document import Document
 from tunebuild.errors import Refused, UsageError
 from tunebuild.generate import Generated
-from tunebuild.model import REFERENCE, App, Manifest
+from tunebuild.model import REFERENCE, App, Manifest, Stamps
 
 # --- reading commands: they never compile, stamp or race ------------------------------------------
 
 
-def status(root: Path, app: str = "") -> Status:
+def status(root: Path, app: str = "") -> tuple[Status, tuple[Stamps, ...]]:
+    """How one app stands; and what the others run, where none was named."""
     generated = generate.generate(root)
-    return status_of(generated, generated.app(app))
+    chosen = generated.app(app)
+    others = () if app else tuple(s for name, s in generated.stamps.items() if name != chosen.name)
+    return status_of(generated, chosen), others
 
 
 def why(root: Path, app: str, name: str) -> tuple[report.Why, ...]:

@@ -126,6 +126,16 @@ def _scope_lines(state: ScopeState, colour: bool) -> list[str]:
     return [*lines, f"  {ascii_only(state.advice)}"]
 
 
+def others_text(others: Sequence[Stamps]) -> str:
+    """How the apps stand that a status does not show, and how to see one; "" where there are none."""
+    counts = ", ".join(f"{ascii_only(one.app)} {tuned(one)}/{len(one.seats)}" for one in others)
+    return (
+        "\n".join(wrapped(f"other apps: {counts} tuned; --app NAME shows one", indent=0, hang=2))
+        if others
+        else ""
+    )
+
+
 # --- check ----------------------------------------------------------------------------------------
 
 

@@ -535,6 +535,15 @@ def test_table_log_function_proof_and_command_tell_the_same_rows(minted: Tree) -
     assert proof == [f"demo\t{family}\t{suffix}\t{source}" for family, _, suffix, source in rows]
 
 
+def test_status_of_no_named_app_tells_how_the_others_stand(minted: Tree) -> None:
+    for told in ("before a build", "after it"):
+        said = minted.tool("status").stdout
+        assert said.startswith("pair: 0/2 kernels tuned for this box\n"), told
+        assert said.endswith("\nother apps: demo 2/2 tuned; --app NAME shows one\n"), told
+        minted.build()
+    assert "other apps" not in minted.tool("status", "--app", "pair").stdout
+
+
 def test_status_of_cleared_stamps_names_no_row(minted: Tree) -> None:
     done = minted.tool("status", "--app", "demo", "--json", TUNEBUILD_POLICY="reference")
     rows = json.loads(done.stdout.splitlines()[-1])["families"]
