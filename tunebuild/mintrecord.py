@@ -171,17 +171,28 @@ def _notes(minted: Minted) -> dict[str, str | int | float]:
 
 
 def _commit(root: Path) -> str:
-    """The project's own commit, short, "unknown" outside a repository."""
+    """The project's own commit, short, with `-dirty` where files that it tracks differ from it; sidecars are no part of
+    what was measured. "unknown" outside a repository."""
+    head = _git(root, "rev-parse", "--short", "HEAD")
+    changed = head and _git(root, "status", "--porcelain", "--untracked-files=no", "--", ".", _NO_SIDECAR)
+    return f"{head}-dirty" if changed else head or "unknown"
+
+
+_NO_SIDECAR = f":(exclude,glob)**/*{sidecar.SUFFIX}*"
+
+
+def _git(root: Path, *words: str) -> str:
+    """What git says in this folder; "" where it is absent, slow or says no."""
     try:
         done = subprocess.run(
-            ["git", "-C", str(root), "rev-parse", "--short", "HEAD"],
+            ["git", "--no-optional-locks", "-C", str(root), *words],
             capture_output=True,
             text=True,
             timeout=10,
         )
     except (OSError, subprocess.SubprocessError):
-        return "unknown"
-    return done.stdout.strip() if done.returncode == 0 and done.stdout.strip() else "unknown"
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""
 
 
 def _custom_tuners(minted: Minted, asked: Asked) -> Iterator[tuple[Scope, str]]:
