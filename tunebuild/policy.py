@@ -200,7 +200,8 @@ def _why(verdict: Verdict) -> str:
 def explicit_manifest_lines(path: str, states: tuple[ScopeState, ...]) -> tuple[str, ...]:
     """With the rail off by an explicit sidecar, each scope that reads untuned is said once, loudly."""
     return tuple(
-        f"tunebuild: WARNING: TUNEBUILD_MANIFEST={path}: {untuned_line(state)}; its stamps fall back"
+        f"tunebuild: WARNING: TUNEBUILD_MANIFEST={path}: {untuned_line(state)}; its stamps fall back; "
+        "unset it, or mint under it"
         for state in states
         if not state.verdict.complete
     )

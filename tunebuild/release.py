@@ -42,6 +42,11 @@ class Check:
     why: str
     fix: str = ""
 
+    @property
+    def line(self) -> str:
+        """As a release says it."""
+        return f"{self.word}: {self.name}: {self.why}" + (f"; {self.fix}" if self.fix else "")
+
 
 def plan_scope(
     state: ScopeState, document: Document | None, demanded: Collection[str], quick: bool

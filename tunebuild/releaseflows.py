@@ -58,7 +58,7 @@ def make(
     stamps = building.status_of(generated, app).stamps
     checks = _checks(generated, app, stamps, plans, say)
     for check in checks:
-        say(f"tunebuild: release: {check.word}: {check.name}: {check.why}")
+        say(f"tunebuild: release: {check.line}")
     if not release.may_ship(checks):
         bad = [check for check in checks if check.word == "failed"]
         raise Refused(

@@ -408,7 +408,21 @@ def test_failed_tool_leaves_the_program_as_it_is(demo: Demo) -> None:
     demo.make(baked(**UNTUNED))
     demo.tool("exit 1")
     done = demo.run()
-    assert done.returncode == 0 and "BODY first" in done.stdout and "the tool exited 1" in done.stderr
+    assert done.returncode == 0 and "BODY first" in done.stdout
+    assert (
+        "the tool exited 1, its words are above); TUNEBUILD_POLICY=fallback starts it without" in done.stderr
+    )
+
+
+def test_program_that_cannot_be_started_anew_runs_on_and_says_why(demo: Demo) -> None:
+    demo.make(baked(**UNTUNED))
+    demo.tool(f"echo no program > '{demo.exe}.new'; mv '{demo.exe}.new' '{demo.exe}'")
+    done = demo.run()
+    assert done.returncode == 0 and "BODY first depth=none" in done.stdout
+    assert done.stderr == (
+        "from the tool\ntunebuild: demo cannot be started anew (Permission denied): it runs with the rows it had, "
+        "start it again\n"
+    )
 
 
 def test_the_tool_reads_nothing_of_the_programs_input(demo: Demo) -> None:

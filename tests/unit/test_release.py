@@ -71,6 +71,13 @@ def test_stamps_are_counted_by_source() -> None:
     assert release.stamp_check(stamps).why == "1 by manifest, 1 by reference; 1 run the reference body"
 
 
+def test_check_is_one_line_with_its_fix() -> None:
+    assert release.Check("noise", "ok", "quiet").line == "ok: noise: quiet"
+    assert (
+        release.Check("gate", "failed", "f__u4: wrong", "run it").line == "failed: gate: f__u4: wrong; run it"
+    )
+
+
 def test_provenance_names_noise_mode_commit_date_and_box() -> None:
     document = Document(
         provenance={"noise": "ok", "mode": "normal", "engine_sha": "ab12", "written": "T", "box": "b"}

@@ -273,7 +273,7 @@ static void tb_say_explicit(const tb_start *start, const char *path)
         }
         if (!tb_is(reason, "none"))
             tb_say(start, "WARNING: TUNEBUILD_MANIFEST=%s: scope %s is untuned for this box: %s (%s); "
-                   "its stamps fall back", path, scope->scope, reason, detail);
+                   "its stamps fall back; unset it, or mint under it", path, scope->scope, reason, detail);
     }
 }
 
@@ -374,9 +374,14 @@ static int tb_tune(const tb_start *start, int argc, char **argv)
         if (result == 0) fputs(TB_RESTART_MARKER "\n", stderr);
         return TB_STOP;
     }
-    if (stat(start->executable, &now) == 0 && !tb_same_file(&before, &now)) tb_exec_anew(start, argc, argv);
-    else if (result == 0 || suppressed || *start->refusal) return TB_GO_ON; /* the tool has said what is left */
-    tb_say(start, "%s runs with the rows it has (the tool exited %d)", start->artifact->app, result);
+    if (stat(start->executable, &now) == 0 && !tb_same_file(&before, &now)) {
+        tb_exec_anew(start, argc, argv);
+        tb_say(start, "%s cannot be started anew (%s): it runs with the rows it had, start it again",
+               start->artifact->app, strerror(errno));
+    } else if (result != 0 && !suppressed && !*start->refusal) { /* else the tool has said what is left */
+        tb_say(start, "%s runs with the rows it has (the tool exited %d, its words are above); "
+               "TUNEBUILD_POLICY=fallback starts it without", start->artifact->app, result);
+    }
     return TB_GO_ON;
 }
 
