@@ -7,7 +7,9 @@ import hashlib
 import json
 import os
 import shutil
+import signal
 import subprocess
+import sys
 import tempfile
 import time
 from dataclasses import replace
@@ -138,10 +140,15 @@ class Demo:
         second = self.make(facts, "second", to=self.root / "second")
         self.tool(f"cp '{second}' '{self.exe}.new' && mv '{self.exe}.new' '{self.exe}'")
 
-    def run(self, *words: str, **environ: str) -> subprocess.CompletedProcess[str]:
+    def run(
+        self, *words: str, through: tuple[str, ...] = (), **environ: str
+    ) -> subprocess.CompletedProcess[str]:
+        """Start it, by ``through`` where another program is to become it."""
         clean = {k: v for k, v in os.environ.items() if not k.startswith("TUNEBUILD_")}
         clean |= {"PATH": "/usr/bin:/bin", **environ}
-        return subprocess.run([self.exe, *words], env=clean, capture_output=True, text=True, input="typed\n")
+        return subprocess.run(
+            [*through, self.exe, *words], env=clean, capture_output=True, text=True, input="typed\n"
+        )
 
     @property
     def calls(self) -> list[str]:
@@ -463,6 +470,37 @@ def test_relaunched_program_is_the_same_process_with_its_input_environment_and_d
     os.close(end)
     assert (said, started.returncode) == (f"{started.pid} kept typed\ndown the pipe\n", 5)
     assert len(demo.calls) == 1
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_signal_that_ends_the_start_ends_its_tool_first(demo: Demo, number: signal.Signals) -> None:
+    demo.make(baked(**UNTUNED))
+    there = demo.root / "there"
+    demo.tool(
+        f"trap 'echo asked >> \"{demo.log}\"; exit 143' TERM\n: > '{there}'; while :; do sleep 0.05; done"
+    )
+    started = subprocess.Popen([demo.exe], env={"PATH": "/usr/bin:/bin"}, stdout=-1, stderr=-1)
+    while not there.exists():
+        time.sleep(0.01)
+    started.send_signal(number)
+    said, _ = started.communicate()
+    assert started.returncode == -number and b"BODY" not in said and demo.calls[-1] == "asked"
+
+
+@pytest.mark.parametrize("closed", ["2>&-", "<&-", "<&- 2>&-", "<&- >&- 2>&-"])
+def test_start_with_closed_descriptors_tunes_all_the_same(demo: Demo, closed: str) -> None:
+    demo.make(baked(**UNTUNED))
+    demo.rebuilds(baked())
+    done = demo.run(through=("sh", "-c", f'exec "$0" "$@" {closed}'))
+    assert done.returncode == 0 and len(demo.calls) == 1
+    assert ">&- 2" in closed or "BODY second" in done.stdout
+
+
+def test_start_that_ignores_its_children_hears_the_tools_exit_code(demo: Demo) -> None:
+    demo.make(baked(**UNTUNED))
+    demo.tool("exit 7")
+    code = "import os, signal, sys; signal.signal(signal.SIGCHLD, signal.SIG_IGN); os.execv(sys.argv[1], sys.argv[1:])"
+    assert "the tool exited 7" in demo.run(through=(sys.executable, "-c", code)).stderr
 
 
 def test_another_mode_or_an_explicit_sidecar_switches_the_rail_off(demo: Demo) -> None:

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <signal.h>
 #include <spawn.h>
 #include <stdarg.h>
 #include <sys/stat.h>
@@ -299,6 +300,27 @@ static size_t tb_tool_words(const tb_start *start, char *text, size_t size, cons
     return 1;
 }
 
+static const int tb_ending[] = {SIGINT, SIGTERM, SIGHUP};
+enum { TB_ENDING = sizeof tb_ending / sizeof *tb_ending };
+static volatile sig_atomic_t tb_ended_by; /* the signal that came while the tool ran, or 0 */
+static volatile pid_t tb_tool;
+
+/* Whoever ends the program ends the tool. A terminal tells both, and the tool ends in order on whichever comes first. */
+static void tb_pass_on(int number)
+{
+    tb_ended_by = number;
+    if (tb_tool > 0) kill(tb_tool, SIGTERM);
+}
+
+/* Wait for the tool, whatever the program does with its children and with signals. Its wait status, -1 without one. */
+static int tb_wait(void)
+{
+    int status;
+    while (waitpid(tb_tool, &status, 0) < 0)
+        if (errno != EINTR) return -1;
+    return status;
+}
+
 /* Let the tool adopt, resolve, race and rebuild. Its exit code, or TB_NO_TOOL. What it says goes to standard
  * error: standard output belongs to the program, and standard input too. */
 static int tb_call_tool(const tb_start *start)
@@ -307,8 +329,9 @@ static int tb_call_tool(const tb_start *start)
     const char *words[TB_MAX_WORDS + 12];
     size_t count = tb_tool_words(start, text, sizeof text, words, TB_MAX_WORDS);
     posix_spawn_file_actions_t streams;
-    pid_t child;
+    struct sigaction before[TB_ENDING], children, ours = {.sa_handler = tb_pass_on}, plain = {.sa_handler = SIG_DFL};
     int status, failed;
+    pid_t child;
     const char *more[] = {"-C", start->project, "run", start->artifact->app, "--prepare"};
     for (size_t i = 0; i < sizeof more / sizeof *more; i++) words[count++] = more[i];
     if (start->forced && !*start->only) words[count++] = "--tune";
@@ -320,13 +343,24 @@ static int tb_call_tool(const tb_start *start)
     words[count] = NULL;
     posix_spawn_file_actions_init(&streams);
     posix_spawn_file_actions_addopen(&streams, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+    if (fcntl(STDERR_FILENO, F_GETFD) < 0) /* closed: nobody listens */
+        posix_spawn_file_actions_addopen(&streams, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
     posix_spawn_file_actions_adddup2(&streams, STDERR_FILENO, STDOUT_FILENO);
     fflush(NULL);
+    sigaction(SIGCHLD, &plain, &children); /* one who ignores it would lose the exit code */
+    for (int i = 0; i < TB_ENDING; i++) {
+        sigaction(tb_ending[i], NULL, &before[i]);
+        if (before[i].sa_handler != SIG_IGN) sigaction(tb_ending[i], &ours, NULL);
+    }
     failed = posix_spawnp(&child, words[0], &streams, NULL, (char *const *)words, environ);
+    tb_tool = failed ? 0 : child;
+    if (tb_ended_by) tb_pass_on(tb_ended_by); /* it came before there was a tool to tell */
+    status = failed ? -1 : tb_wait();
+    for (int i = 0; i < TB_ENDING; i++) sigaction(tb_ending[i], &before[i], NULL);
+    sigaction(SIGCHLD, &children, NULL);
     posix_spawn_file_actions_destroy(&streams);
+    if (tb_ended_by) raise(tb_ended_by);
     if (failed) return TB_NO_TOOL;
-    while (waitpid(child, &status, 0) < 0)
-        if (errno != EINTR) return TB_NO_TOOL;
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
