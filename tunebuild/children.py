@@ -6,12 +6,15 @@ import contextlib
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterable
 from typing import Any
 
 RELAYED = "TB_RELAYED"
 """The variable of a command whose words pass through another one's."""
+TOOL = (sys.executable, "-P", "-m", "tunebuild")
+"""Our own command, as a child: -P, so that no file of the folder where it starts passes for one of our modules."""
 PATIENCE_S = 0.5
 """From the request to the kill. A signal that nobody heard is raised again after `cli.HEARD_S`, which is longer."""
 

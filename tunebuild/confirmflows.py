@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tunebuild import confirm, graph, rail, sidecar
+from tunebuild import children, confirm, graph, rail, sidecar
 from tunebuild.document import Json
 from tunebuild.errors import WorkFailed
 from tunebuild.heat import Outcome
@@ -119,7 +119,7 @@ def _built(minted: Minted, arm: Arm) -> Arm:
     versions = versions_of(arm.kernels, generated.records[app.name].pins)
     change = Change(kernels=arm.kernels, built=built, notes=versions)
     sidecar.save(path, change, box=generated.box, built_now=generated.built)
-    command = [sys.executable, "-m", "tunebuild", "-C", str(generated.root), "build", "--app", app.name]
+    command = [*children.TOOL, "-C", str(generated.root), "build", "--app", app.name]
     done = subprocess.run(
         command, env=_environ(arm), stdin=subprocess.DEVNULL, capture_output=True, text=True
     )
@@ -179,7 +179,10 @@ def _prove(minted: Minted, arm: Arm, proof: Path) -> None:
         )
         code += f"for r in c.load({str(library)!r}).status()]"
         done = subprocess.run(
-            [sys.executable, "-W", "ignore", "-c", code], env=_environ(arm), capture_output=True, text=True
+            [sys.executable, "-P", "-W", "ignore", "-c", code],
+            env=_environ(arm),
+            capture_output=True,
+            text=True,
         )
         text = done.stdout
     else:

@@ -198,7 +198,9 @@ def _tune(root: Path, app: str) -> None:
     import subprocess
     import sys
 
-    command = [sys.executable, "-m", "tunebuild", "-C", str(root), "run", app, "--prepare"]
+    from tunebuild import children
+
+    command = [*children.TOOL, "-C", str(root), "run", app, "--prepare"]
     done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=sys.stderr.fileno())
     if done.returncode:
         raise WorkFailed(

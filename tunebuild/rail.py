@@ -247,7 +247,7 @@ def _tune(
             f"tunebuild: no seat is named by {racing[0][1].only!r}: nothing to race; there are {', '.join(known)}"
         )
         return 0
-    command = [sys.executable, "-m", "tunebuild", "-C", str(generated.root), "mint", "--app", app.name]
+    command = [*children.TOOL, "-C", str(generated.root), "mint", "--app", app.name]
     scopes = (scope for scope in manifest.scopes if scope.name in app.scopes)
     if len(keys) < sum(len(policy.demand(manifest, scope).keys) for scope in scopes):
         command += ["--only", ",".join(f"={key}" for key in keys)]

@@ -5,13 +5,24 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import sys
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from tunebuild import building, codegen, emit, flows, gates, generate, policy, rail, release, resolve
+from tunebuild import (
+    building,
+    children,
+    codegen,
+    emit,
+    flows,
+    gates,
+    generate,
+    policy,
+    rail,
+    release,
+    resolve,
+)
 from tunebuild.document import Document
 from tunebuild.errors import Refused, UsageError, WorkFailed
 from tunebuild.generate import Generated
@@ -118,7 +129,7 @@ def _mint(generated: Generated, app: App, plans: tuple[ScopePlan, ...], environ:
     minted = {plan.scope for plan in plans if plan.action == "mint"}
     if not minted:
         return
-    command = [sys.executable, "-m", "tunebuild", "-C", str(generated.root), "mint", "--app", app.name]
+    command = [*children.TOOL, "-C", str(generated.root), "mint", "--app", app.name]
     if len(minted) < len(plans):
         scopes = [scope for scope in generated.manifest.scopes if scope.name in minted]
         keys = [key for scope in scopes for key in policy.demand(generated.manifest, scope).keys]

@@ -9,13 +9,12 @@ from __future__ import annotations
 import json
 import os
 import shlex
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 import jinja2
 
-from tunebuild import artifact, codegen, emit, graph, toolchain
+from tunebuild import artifact, children, codegen, emit, graph, toolchain
 from tunebuild.generate import Generated
 
 DEPFILE = "build/generate.d"
@@ -33,7 +32,7 @@ def write(generated: Generated) -> tuple[str, ...]:
         emit.write_if_changed(folder / "build.ninja", text)
         return tuple(changed)
     # Where an executable's guard finds the tool: one word a line.
-    emit.write_if_changed(root / artifact.TOOL, "\n".join((sys.executable, "-m", "tunebuild", "")))
+    emit.write_if_changed(root / artifact.TOOL, "\n".join((*children.TOOL, "")))
     emit.write_if_changed(root / "build/compile_commands.json", _compile_commands(generated))
     emit.write_if_changed(root / DEPFILE, _depfile(generated))
     if emit.write_if_changed(root / "build/build.ninja", text):
@@ -77,7 +76,7 @@ def _local_text(generated: Generated) -> str:
     default = tools.default(generated.manifest.project.name)
     lines.append(f"link = {graph.escape_words((*default.argv, *default.flags))}")
     lines.append(f"ar = {graph.escape_words(default.archiver)}")
-    lines.append(f"tunebuild = {graph.escape_words((sys.executable, '-m', 'tunebuild'))}")
+    lines.append(f"tunebuild = {graph.escape_words(children.TOOL)}")
     lines.append(_worker_text(generated.graph.by_output()[graph.moved(graph.WORKER, generated.graph.folder)]))
     return "\n".join(lines) + "\n"
 

@@ -142,6 +142,15 @@ def test_box_that_is_too_loud_is_probed_by_the_first_start_alone(fresh: Tree) ->
     assert "@tune abort reason=noise" in asked.stderr
 
 
+def test_no_file_of_the_callers_folder_passes_for_a_module_of_the_tool(fresh: Tree, tmp_path: Path) -> None:
+    folder = tmp_path / "elsewhere"
+    folder.mkdir()
+    for name in ("tunebuild", "json", "shutil"):
+        (folder / f"{name}.py").write_text("raise SystemExit('not meant')\n")
+    done = fresh.call("env", "-C", folder, fresh.exe)
+    assert done.stdout.endswith(TUNED_STATUS) and "not meant" not in done.stderr
+
+
 def test_environment_fallback_starts_the_fallback_rows_at_once(fresh: Tree) -> None:
     done = fresh.run(TUNEBUILD_POLICY="fallback")
     assert PLAIN_STATUS in done.stdout and not fresh.sidecar.exists()
