@@ -18,6 +18,7 @@ from tunebuild import (
     artifact,
     building,
     children,
+    emit,
     generate,
     manifest,
     policy,
@@ -35,6 +36,7 @@ from tunebuild.profiles import Adoption, partial_message
 from tunebuild.upsert import Change
 
 Say = Callable[[str], None]
+TUNING_LOCK = "build/tuning"  # one race at a time: two would be each other's noise
 _NOT_FOR_TUNERS = ("TUNEBUILD_POLICY", "TUNEBUILD_RELAUNCH", "TUNEBUILD_MODE", "TUNEBUILD_ONLY")
 
 
@@ -123,19 +125,40 @@ def _race(
     """Race the scopes that are due; the names of those that are complete now."""
     if not racing:
         return []
-    for state, _ in racing:
-        say(policy.tuning_line(state, start.policy))
-    code = _tune(generated, app, racing, environ, say)
-    outcomes = [
-        (state, policy.after_tuning(state, _state(generated, app, state.scope.name, environ).verdict, code))
-        for state, _ in racing
-    ]
-    for _, outcome in outcomes:
+    silent = environ.get("TUNEBUILD_VERBOSITY") == "silent"
+    words = "" if silent else "another start tunes here, waiting for it"
+    with emit.locked(generated.root / TUNING_LOCK, wait_message=words):
+        done, left = _still_open(generated, app, racing, start, environ)
+        if not left:
+            return done
+        if not start.forced and (waiting := _waiting(generated, app, start.policy, environ)):
+            say(waiting)  # the other start was refused, and this one would be
+            return done
+        for state, _ in left:
+            say(policy.tuning_line(state, start.policy))
+        code = _tune(generated, app, left, environ, say)
+    for state, _ in left:
+        outcome = policy.after_tuning(state, _state(generated, app, state.scope.name, environ).verdict, code)
         if outcome.line:
             say(outcome.line)
+        if outcome.tuned:
+            done.append(state.scope.name)
     if waiting := _waiting(generated, app, start.policy, environ):
         say(waiting)
-    return [state.scope.name for state, outcome in outcomes if outcome.tuned]
+    return done
+
+
+def _still_open(
+    generated: Generated,
+    app: App,
+    racing: list[tuple[ScopeState, Due]],
+    start: policy.Start,
+    environ: Mapping[str, str],
+) -> tuple[list[str], list[tuple[ScopeState, Due]]]:
+    """What another start has completed meanwhile, by name, and what is left to race. Asked for, all is raced."""
+    now = {state.scope.name: _state(generated, app, state.scope.name, environ) for state, _ in racing}
+    done = [name for name, state in now.items() if state.verdict.complete and not start.forced]
+    return done, [(state, due) for state, due in racing if state.scope.name not in done]
 
 
 def _start(

@@ -31,6 +31,16 @@ class Tree:
         self.sidecar = root / "demo.tune.json"
 
     def call(self, *command: str | Path, **environ: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            command, cwd=self.root, env=self.environ(environ), capture_output=True, text=True
+        )
+
+    def begin(self, *command: str | Path, **environ: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            command, cwd=self.root, env=self.environ(environ), stdout=-1, stderr=-1, text=True
+        )
+
+    def environ(self, extra: dict[str, str]) -> dict[str, str]:
         clean = {name: value for name, value in os.environ.items() if not name.startswith("TUNEBUILD_")}
         ours = {
             "PYTHONPATH": str(HERE),
@@ -38,9 +48,7 @@ class Tree:
             "TUNEBUILD_HISTORY": str(self.root / "history"),
             "TUNEBUILD_NOISE_OVERRIDE": "1",
         }
-        return subprocess.run(
-            command, cwd=self.root, env={**clean, **ours, **environ}, capture_output=True, text=True
-        )
+        return {**clean, **ours, **extra}
 
     def tool(self, *words: str, **environ: str) -> subprocess.CompletedProcess[str]:
         return self.call(sys.executable, "-m", "tunebuild", *words, **environ)

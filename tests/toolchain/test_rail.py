@@ -151,6 +151,15 @@ def test_no_file_of_the_callers_folder_passes_for_a_module_of_the_tool(fresh: Tr
     assert done.stdout.endswith(TUNED_STATUS) and "not meant" not in done.stderr
 
 
+def test_starts_at_the_same_time_tune_once_and_all_of_them_serve_it(fresh: Tree) -> None:
+    started = [fresh.begin(fresh.exe, str(number), PAUSE="1") for number in range(3)]
+    ended = [process.communicate() for process in started]
+    assert [process.returncode for process in started] == [0, 0, 0]
+    for number, (said, told) in enumerate(ended):
+        assert said == f"sum 5\nargument {number}\n" + TUNED_STATUS, told
+    assert tuner_lines("".join(told for _, told in ended)) == [NO_FILTER, NO_FILTER]
+
+
 def test_environment_fallback_starts_the_fallback_rows_at_once(fresh: Tree) -> None:
     done = fresh.run(TUNEBUILD_POLICY="fallback")
     assert PLAIN_STATUS in done.stdout and not fresh.sidecar.exists()
