@@ -17,9 +17,11 @@ TOOL = "build/tool"
 
 
 def sidecar_digest(path: Path) -> str:
-    """Digest of a sidecar's bytes, "" where there is none. Taken before the sidecar is read for stamping: one
+    """Digest of a sidecar's bytes, "" where there is no plain file. Taken before the sidecar is read for stamping: one
     that changes in between then differs from what is baked, and the next start stamps anew."""
     try:
+        if not path.is_file():  # a pipe of that name would be waited for
+            return ""
         return hashlib.blake2b(path.read_bytes(), digest_size=32).hexdigest()  # as tb_digest.h does
     except OSError:
         return ""

@@ -160,6 +160,54 @@ def test_starts_at_the_same_time_tune_once_and_all_of_them_serve_it(fresh: Tree)
     assert tuner_lines("".join(told for _, told in ended)) == [NO_FILTER, NO_FILTER]
 
 
+@pytest.mark.parametrize("kind", ["folder", "pipe", "loop"])
+def test_program_whose_sidecar_is_no_file_runs_and_says_so(fresh: Tree, kind: str) -> None:
+    if kind == "folder":
+        fresh.sidecar.mkdir()
+    elif kind == "pipe":
+        os.mkfifo(fresh.sidecar)
+    else:
+        fresh.sidecar.symlink_to(fresh.sidecar.name)
+    done = fresh.run()
+    assert done.returncode == 0 and PLAIN_STATUS in done.stdout
+    assert "demo.tune.json" in done.stderr and "Traceback" not in done.stderr
+    refused = fresh.run(TUNEBUILD_POLICY="error")
+    assert refused.returncode == 3 and "scope one is untuned for this box: unreadable" in refused.stderr
+
+
+def test_two_programs_beside_one_sidecar_serve_each_others_winners(fresh: Tree) -> None:
+    fresh.edit(
+        "[family.f]\n",
+        '[app.second]\nkind = "exe"\nsources = ["apps/second.c"]\nsidecar = "demo"\n\n[family.f]\n',
+    )
+    (fresh.root / "apps/second.c").write_text(
+        (fresh.root / "apps/demo.c").read_text().replace("demo", "second")
+    )
+    fresh.build()
+    assert fresh.run().stdout.endswith(TUNED_STATUS)
+    second = fresh.root / "build/normal/second"
+    done = fresh.call(second)
+    assert done.stdout.endswith(TUNED_STATUS.replace("demo", "second")) and tuner_lines(done.stderr) == []
+    for program in (fresh.exe, second):
+        assert fresh.call(program).stderr == ""
+    fresh.call(second, "--", "--tune-only", "f", WINNER="u1")
+    done = fresh.run()
+    assert "f: u1 (manifest)" in done.stdout and tuner_lines(done.stderr) == []
+    assert sorted(path.name for path in fresh.root.glob("*.tune.json")) == ["demo.tune.json"]
+
+
+def test_program_is_found_by_link_and_relative_path_and_gets_its_arguments_whole(
+    fresh: Tree, tmp_path: Path
+) -> None:
+    link = tmp_path / "a link"
+    link.symlink_to(fresh.exe)
+    done = fresh.call(
+        "env", "-C", tmp_path, "./a link", "two words", "", "--", "--tune-only", "g", '$HOME "x"'
+    )
+    assert done.stdout.startswith('sum 5\nargument two words\nargument \nargument --\nargument $HOME "x"\n')
+    assert fresh.winners == {"g": "u2"}
+
+
 def test_environment_fallback_starts_the_fallback_rows_at_once(fresh: Tree) -> None:
     done = fresh.run(TUNEBUILD_POLICY="fallback")
     assert PLAIN_STATUS in done.stdout and not fresh.sidecar.exists()

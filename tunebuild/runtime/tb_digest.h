@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { TB_DIGEST_BYTES = 32, TB_DIGEST_TEXT = 2 * TB_DIGEST_BYTES + 1, TB_DIGEST_BLOCK = 128 };
@@ -60,16 +61,21 @@ static void tb_digest_block(uint64_t h[8], const unsigned char *block, uint64_t 
     h[4] ^= v4 ^ v12, h[5] ^= v5 ^ v13, h[6] ^= v6 ^ v14, h[7] ^= v7 ^ v15;
 }
 
-/* The digest of a file's bytes in hexadecimal; "" when it cannot be read. */
+/* The digest of a file's bytes in hexadecimal; "" when it cannot be read, or is no plain file. */
 static void tb_file_digest(const char *path, char hex[TB_DIGEST_TEXT])
 {
     static unsigned char data[1 << 14];
     uint64_t h[8], bytes = 0;
     size_t held = 0; /* what of `data` is not yet taken in: the last block is marked, so one always waits */
+    struct stat facts;
     ssize_t got;
-    int file = open(path, O_RDONLY | O_CLOEXEC);
+    int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe in its place makes nobody wait */
     hex[0] = '\0';
     if (file < 0) return;
+    if (fstat(file, &facts) != 0 || !S_ISREG(facts.st_mode)) {
+        close(file);
+        return;
+    }
     memcpy(h, tb_digest_start, sizeof h);
     h[0] ^= 0x01010000 ^ TB_DIGEST_BYTES; /* no key, one thread */
     while ((got = read(file, data + held, sizeof data - held)) > 0) {
