@@ -106,6 +106,35 @@ def test_a_loud_box_is_refused_and_nothing_changes_but_a_stub(quick: Project) ->
     assert sidecar(quick)["provenance"]["noise"] == "overridden"
 
 
+def test_a_threshold_over_the_ceiling_takes_the_ceiling_along(quick: Project) -> None:
+    quick.edit("tune.toml", "settle_s = 0.0", "settle_s = 0.0\nceiling_cv_pct = 0.0\nnote_cv_pct = 0.0")
+    quick.run("mint", TUNEBUILD_NOISE_CV="1e6")
+    assert sidecar(quick)["provenance"]["noise"] == "ok"
+
+
+def test_a_control_file_that_comes_during_a_race_lets_its_family_end_and_stops_the_next(
+    quick: Project,
+) -> None:
+    quick.run("add", "family", "dot_again")
+    control = quick.root / "stop"
+    with subprocess.Popen(
+        [sys.executable, "-m", "tunebuild", "mint"], cwd=quick.root,
+        env=quick.environ({**LOUD, "TUNEBUILD_CONTROL": str(control)}),
+        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+    ) as process:  # fmt: skip
+        assert process.stdout is not None
+        said: list[str] = []
+        for line in process.stdout:
+            said.append(line)
+            if line.startswith("@tune begin"):
+                control.touch()
+    kinds = [line.split()[1] for line in said if line.startswith("@tune ")]
+    assert (
+        process.returncode == 3 and kinds.count("begin") == kinds.count("end") == 1 and kinds[-1] == "abort"
+    )
+    assert "reason=control at=dot_" in said[-1] and not list(quick.root.glob("*.tune.json"))
+
+
 def test_the_control_file_stops_before_the_next_family_and_writes_nothing(quick: Project) -> None:
     control = quick.root / "stop"
     control.touch()

@@ -416,6 +416,7 @@ def test_another_version_makes_its_scope_alone_untuned_and_says_both(minted: Tre
 def test_reference_from_the_environment_clears_every_stamp(minted: Tree) -> None:
     done = minted.tool("run", "demo", TUNEBUILD_POLICY="reference")
     assert "f: reference (reference)" in done.stdout and "policy reference" in done.stderr
+    assert "(0/2 kernels tuned" in done.stdout and "to tune the rest: run it with -- --tune" in done.stdout
     assert minted.winners == {"f": "u2", "g": "u2"}
 
 
