@@ -1,19 +1,34 @@
 #include "tb/vec_base.h"
 #include "tb/exp.h"
 
-TB_INLINE vf32 value(vf32 x)
+TB_INLINE void become(vf32 *x, int count)
 {
-    x = vf32_max(vf32_set(-100.0f), x);
-    const vf32 d = vf32_add(vf32_set(1.0f), vf32_exp_normal(vf32_sub(vf32_zero(), x), 5));
-    return vf32_div(x, d);
+    vf32 m[1], power[1];
+    TB_EACH(j, count)
+        x[j] = vf32_max(vf32_set(-88.0f), x[j]);
+    TB_EACH(j, count)
+        m[j] = vf32_min(vf32_set(88.0f), x[j]);
+    vf32_exp_parts(m, power, count, -1, 5);
+    TB_EACH(j, count)
+        m[j] = tb_times_plus(m[j], power[j], vf32_set(1.0f));
+    TB_EACH(j, count)
+        x[j] = vf32_div(x[j], m[j]);
 }
 
 void silu_f32__isa_base_u1_quotient_divide(const float *restrict x, float *restrict y, size_t n)
 {
     size_t i = 0;
-    for (; n - i >= VF32_LANES; i += VF32_LANES) {
-        vf32_store(y + i, value(vf32_load(x + i)));
+    for (; n - i >= 1 * VF32_LANES; i += 1 * VF32_LANES) {
+        vf32 v[1];
+        TB_EACH(j, 1)
+            v[j] = vf32_load(x + i + j * VF32_LANES);
+        become(v, 1);
+        TB_EACH(j, 1)
+            vf32_store(y + i + j * VF32_LANES, v[j]);
     }
-    if (i < n)
-        vf32_store_n(y + i, value(vf32_load_n(x + i, n - i)), n - i);
+    if (i < n) {
+        vf32 rest = vf32_load_n(x + i, n - i);
+        become(&rest, 1);
+        vf32_store_n(y + i, rest, n - i);
+    }
 }
