@@ -39,7 +39,8 @@ def scope_states(
     verdicts = {scope.name: read.verdict(policy.demand(manifest, scope)) for scope in scopes}
     fresh = read.source.entries if read.source else {}
     adoptions = {scope.name: profiles.adoption(manifest, scope, chosen, here, fresh) for scope in scopes}
-    return policy.scope_states(manifest, app, verdicts, adoptions, str(read.path))
+    passed_over = {one.scope: tuple(skip.line for skip in one.skipped) for one in chosen}
+    return policy.scope_states(manifest, app, verdicts, adoptions, str(read.path), passed_over)
 
 
 def sources(

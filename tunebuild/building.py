@@ -7,7 +7,7 @@ import json
 import os
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -29,6 +29,7 @@ from tunebuild import (
     toolchain,
     writing,
 )
+from tunebuild.columns import printable
 from tunebuild.document import Document, Unreadable
 from tunebuild.front import Failure, Ran
 from tunebuild.generate import Generated
@@ -87,18 +88,9 @@ def build(
             toolchain.require_launcher(generated.manifest.project.launcher)
             apps = (generated.app(app),) if app else generated.manifest.apps
             stand = _statuses(generated)
-            inert = frozen or released
-            if enforce:
-                for line in artifact.policy_lines(
-                    generated.manifest, apps, generated.states, os.environ, frozen=inert
-                ):
-                    say(line)
-            if os.environ.get("TUNEBUILD_VERBOSITY") != "silent":
-                said = dict.fromkeys(
-                    line for one in apps for line in _stamped_words(generated, one, stand[one.name].marks)
-                )
-                for line in said:
-                    say(f"tunebuild: {line}")
+            _announce(
+                generated, apps, stand, enforce=enforce, frozen=frozen, inert=frozen or released, say=say
+            )
             writing.write(generated)
             target = f"app_{codegen.identifier(generated.app(app).name)}" if app else "normal"
             ran = front.must(front.run(generated, (target,), explain=explain, say=say), "the build")
@@ -206,6 +198,35 @@ def _from_template(generated: Generated, function: PlannedFunction, text: str, w
         return words
     file = os.path.relpath(place[0], generated.manifest.project.root)
     return f"{file}:{place[1]}: {complaint[2]}\n{words}"
+
+
+def _announce(
+    generated: Generated,
+    apps: Sequence[App],
+    stand: Mapping[str, Status],
+    *,
+    enforce: bool,
+    frozen: bool,
+    inert: bool,
+    say: Say,
+) -> None:
+    """Say which profiles do not serve, then what the policies say, then which rows are not those that were recorded.
+    A frozen build reads no winner and speaks of none.
+
+    :raises Refused: for an untuned scope of an app whose policy forbids it.
+    """
+    loud = os.environ.get("TUNEBUILD_VERBOSITY") != "silent" and not frozen
+    if loud:
+        for line in policy.not_serving(state for one in apps for state in generated.states[one.name]):
+            say(f"tunebuild: {printable(line)}")
+    if enforce:
+        lines = artifact.policy_lines(generated.manifest, apps, generated.states, os.environ, frozen=inert)
+        for line in lines:
+            say(printable(line))
+    if loud:
+        said = (line for one in apps for line in _stamped_words(generated, one, stand[one.name].marks))
+        for line in dict.fromkeys(said):
+            say(f"tunebuild: {printable(line)}")
 
 
 def _stamped_words(generated: Generated, app: App, marks: Mapping[resolve.Cell, gates.Word]) -> Iterator[str]:

@@ -17,7 +17,7 @@ from tunebuild.errors import Refused
 from tunebuild.identity import match_key
 from tunebuild.model import REFERENCE, Family, Manifest, Scope, Verdict
 from tunebuild.profiles import demanded_families, pin_text
-from tunebuild.resolve import companion_keys, layout_of, raced_references, row_of
+from tunebuild.resolve import companion_keys, layout_of, raced_references, row_of, winner_keys
 from tunebuild.upsert import origin_of
 from tunebuild.verdict import Found
 
@@ -273,8 +273,7 @@ def _adopted(document: Document, seats: frozenset[str]) -> bool:
 
 def _seats(manifest: Manifest) -> frozenset[str]:
     """Every key that the tree may record."""
-    seats = (seat.key for family in manifest.families for seat in family.seats)
-    return frozenset((*seats, *(name for family in manifest.families for name in companion_keys(family))))
+    return frozenset(key for family in manifest.families for key in winner_keys(family))
 
 
 def _scalar_text(value: Json) -> str:
@@ -324,19 +323,29 @@ def _with_companions(family: Family, claim: Claim, donors: Sequence[Donor]) -> C
 
 
 def refuse_other_trees(family: Family, donors: Sequence[Donor]) -> None:
-    """Rows of one name must be one code: donors that recorded other sources or protocols do not mix."""
-    for seat in family.seats:
+    """Rows of one name must be one code: donors that recorded other sources or protocols do not mix, nor one that says
+    what it measured with one that does not. A key that not all of them raced is not merged."""
+    for key in winner_keys(family):
+        if not all(donor.document.kernels.get(key) for donor in donors):
+            continue
         for name in ("source", "headers", "workload", "protocol"):
-            seen: dict[str, str] = {}
-            for donor in donors:
-                digest = donor.document.built.get(seat.key, {}).get(name)
-                if digest is not None:
-                    seen.setdefault(json.dumps(digest, sort_keys=True), donor.name)
-            if len(seen) > 1:
-                raise Refused(
-                    f"cannot merge {seat.key}: {' and '.join(seen.values())} measured another {name}",
-                    fix="mint the same tree on every box",
-                )
+            _refuse_others(key, name, donors)
+
+
+def _refuse_others(key: str, name: str, donors: Sequence[Donor]) -> None:
+    seen: dict[str, str] = {}
+    silent = ""
+    for donor in donors:
+        digest = donor.document.built.get(key, {}).get(name)
+        if digest is None:
+            silent = silent or donor.name
+        else:
+            seen.setdefault(json.dumps(digest, sort_keys=True), donor.name)
+    fix = "mint the same tree on every box"
+    if len(seen) > 1:
+        raise Refused(f"cannot merge {key}: {' and '.join(seen.values())} measured another {name}", fix=fix)
+    if seen and silent:
+        raise Refused(f"cannot merge {key}: {silent} does not say which {name} it measured", fix=fix)
 
 
 def _losses(family: Family, key: str, donors: Sequence[Donor]) -> dict[str, tuple[float, ...]]:

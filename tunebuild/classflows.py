@@ -10,11 +10,11 @@ from pathlib import Path
 
 from tunebuild import classdefaults, emit, evidence, fleet, generate, policy, profiles, record, resolve
 from tunebuild.classdefaults import BUDGET_PCT, Donor
-from tunebuild.document import Built, Document, Json
+from tunebuild.document import Built, Document, Json, is_name
 from tunebuild.errors import Refused, UsageError
 from tunebuild.features import canonical_arch
 from tunebuild.generate import Generated
-from tunebuild.model import App, Scope
+from tunebuild.model import App, Manifest, Scope
 from tunebuild.profiles import Chosen, Profile, Unusable
 
 # --- status --fleet -------------------------------------------------------------------------------
@@ -63,7 +63,7 @@ def _built_for(generated: Generated, arch: str) -> Mapping[str, Built] | None:
 
 def _shipping_scopes(generated: Generated, app: App, scope: str) -> tuple[Scope, ...]:
     """The scopes whose profile is meant: the one named, with those that share its folder and thereby its
-    files, or all of the app's that declare `defaults`."""
+    files, or all of the app's that declare `defaults`. One whose families are all pinned has no winner to ship."""
     scopes = tuple(one for one in resolve.app_scopes(generated.manifest, app) if one.defaults is not None)
     folders = {one.defaults for one in scopes if scope in ("", one.name)}
     if not folders:
@@ -74,17 +74,49 @@ def _shipping_scopes(generated: Generated, app: App, scope: str) -> tuple[Scope,
             where=str(generated.manifest.project.file),
             fix='write defaults = "profiles" in its [scope] table',
         )
-    return tuple(one for one in scopes if one.defaults in folders)
+    meant = tuple(one for one in scopes if one.defaults in folders)
+    if shipping := tuple(one for one in meant if classdefaults.keys_of(generated.manifest, one)):
+        return shipping
+    names = ", ".join(one.name for one in meant)
+    raise Refused(
+        f"no scope of app {app.name} demands a winner: every family of {names} is pinned",
+        fix="take a `pin` out of tune.toml; a pinned row needs no profile",
+    )
 
 
-def _write(made: Sequence[tuple[Path, Mapping[str, Json]]]) -> tuple[Path, ...]:
-    """One file for each destination, with the entries of every scope that goes there."""
+def _write(
+    generated: Generated, scopes: Sequence[Scope], made: Sequence[tuple[Path, Mapping[str, Json]]]
+) -> tuple[Path, ...]:
+    """One file for each destination, with the entries of every scope that goes there.
+
+    :raises Refused: where a file holds winners of other scopes, which would be lost.
+    """
+    for path, _ in made:
+        _refuse_loss(generated.manifest, scopes, path)
     by_path: dict[Path, list[Mapping[str, Json]]] = {}
     for path, document in made:
         by_path.setdefault(path, []).append(document)
     for path, documents in by_path.items():
         emit.write_durable(path, classdefaults.render(classdefaults.joined(documents)))
     return tuple(by_path)
+
+
+def _refuse_loss(manifest: Manifest, scopes: Sequence[Scope], path: Path) -> None:
+    data = record.read_profile(path)
+    found = (
+        profiles.parse(str(path), path.name.removesuffix(profiles.SUFFIX), data)
+        if isinstance(data, bytes)
+        else None
+    )
+    held = found.kernels if isinstance(found, Profile) else {}
+    meant = {name for scope in scopes for name in scope.families}
+    for scope in manifest.scopes:
+        others = (one for one in manifest.families if one.name in scope.families and one.name not in meant)
+        if any(held.get(key) for family in others for key in resolve.winner_keys(family)):
+            raise Refused(
+                f"{path} holds winners of scope {scope.name} as well, which would be lost",
+                fix="name an app that has both scopes with --app, or give the scopes folders of their own",
+            )
 
 
 def _destination(scope: Scope, cpu_class: str) -> Path:
@@ -106,13 +138,14 @@ def export_profile(root: Path, app: str, scope: str = "") -> tuple[Path, ...]:
     read = generated.records[chosen.name]
     cpu_class = profiles.box_class(replace(generated.box, forced=()))
     made: list[tuple[Path, dict[str, Json]]] = []
-    for one in _shipping_scopes(generated, chosen, scope):
+    shipping = _shipping_scopes(generated, chosen, scope)
+    for one in shipping:
         judged = read.verdict(policy.demand(generated.manifest, one))
         document = classdefaults.export(
             generated.manifest, one, read.found, judged, cpu_class=cpu_class, written=_now()
         )
         made.append((_destination(one, cpu_class), document))
-    return _write(made)
+    return _write(generated, shipping, made)
 
 
 def merge_profiles(
@@ -125,7 +158,7 @@ def merge_profiles(
     """
     generated = generate.generate(root)
     chosen = generated.app(app)
-    donors = tuple(_donor(one) for one in evidence.records(places))
+    donors = tuple(_donor(generated.manifest, one) for one in evidence.records(places))
     if not 0 <= budget_pct < math.inf:
         raise UsageError(
             f"--budget {budget_pct:g} is no loss", fix="write percent from 0 up, such as --budget 5"
@@ -133,13 +166,16 @@ def merge_profiles(
     if not donors:
         raise UsageError("no sidecar to merge", fix="name the sidecars of several boxes, or a folder of them")
     classes = tuple(dict.fromkeys(classdefaults.recorded_class(donor.document) for donor in donors))
+    if odd := next((name for name in classes if not is_name(name)), ""):
+        raise Refused(f"cannot merge: {odd!r:.80} is no class", fix="leave that box out")
     if len(classes) > 1:
         raise Refused(
             f"cannot merge boxes of {len(classes)} classes: {', '.join(classes)}",
             fix="name the sidecars of one class",
         )
     made: list[tuple[Path, dict[str, Json]]] = []
-    for one in _shipping_scopes(generated, chosen, scope):
+    shipping = _shipping_scopes(generated, chosen, scope)
+    for one in shipping:
         document = classdefaults.merge(
             generated.manifest,
             one,
@@ -149,16 +185,22 @@ def merge_profiles(
             budget_pct=budget_pct,
         )
         made.append((_destination(one, classes[0]), document))
-    return _write(made)
+    return _write(generated, shipping, made)
 
 
-def _donor(one: fleet.Record) -> Donor:
+def _donor(manifest: Manifest, one: fleet.Record) -> Donor:
+    """A record as a donor.
+
+    :raises Refused: for one that proves nothing of the box that it names.
+    """
     if isinstance(one.found, Document):
         if by_hand := [key for key in one.found.kernels if one.found.outvoted(key)]:
             raise Refused(
                 f"{one.name}: {', '.join(by_hand)} was set by hand, not by its race",
                 fix="mint that box again",
             )
+        if why := fleet.distrust(manifest, one.found, one.signed):
+            raise Refused(f"{one.name} proves nothing: {why}", fix="leave it out, or mint that box again")
         return Donor(one.name, one.found)
     raise Refused(f"{one.name} is unreadable: {one.found.why}", fix="leave it out, or mint that box again")
 
@@ -180,11 +222,15 @@ def list_profiles(
     return found, record.profiles_of(generated.manifest, chosen, generated.box)
 
 
-def _parsed(scope: Scope, files: Mapping[str, bytes]) -> tuple[Profile | Unusable, ...]:
+def _parsed(scope: Scope, files: Mapping[str, bytes | Unusable]) -> tuple[Profile | Unusable, ...]:
     from tunebuild.features import CLASSES
 
     order = [name for name in CLASSES if name in files] + [name for name in files if name not in CLASSES]
-    return tuple(profiles.parse(str(_destination(scope, name)), name, files[name]) for name in order)
+    found = ((name, files[name]) for name in order)
+    return tuple(
+        data if isinstance(data, Unusable) else profiles.parse(str(_destination(scope, name)), name, data)
+        for name, data in found
+    )
 
 
 def show_profile(root: Path, app: str, cpu_class: str = "") -> tuple[Profile, ...]:
@@ -194,6 +240,9 @@ def show_profile(root: Path, app: str, cpu_class: str = "") -> tuple[Profile, ..
         return _each_file(one.profile for one in chosen if one.profile)
     usable = (one for shipped in found.values() for one in shipped if isinstance(one, Profile))
     named = _each_file(one for one in usable if one.cpu_class == cpu_class)
+    torn = (one for shipped in found.values() for one in shipped if isinstance(one, Unusable))
+    if bad := next((one for one in torn if Path(one.path).name == profiles.file_name(cpu_class)), None):
+        raise UsageError(bad.why, where=bad.path, fix=bad.fix)
     if not named:
         known = sorted({one.cpu_class for two in found.values() for one in two if isinstance(one, Profile)})
         raise UsageError(

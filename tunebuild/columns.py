@@ -16,6 +16,11 @@ def ascii_only(text: str) -> str:
     return "".join(char if " " <= char <= "~" else " " if char.isspace() else "?" for char in text)
 
 
+def printable(text: str) -> str:
+    """One line for a terminal that keeps letters of every script: `?` stands for what steers a terminal."""
+    return "".join(char if char.isprintable() else " " if char.isspace() else "?" for char in text)
+
+
 def shortened(text: str, most: int) -> str:
     """An expression on one line, its end left out when it is long."""
     line = " ".join(text.split())

@@ -322,7 +322,7 @@ def _why(options: argparse.Namespace) -> int:
     _answer(
         options,
         [report.why_json(one) for one in found],
-        "\n\n".join(report.why_text(one) for one in found),
+        report.whys_text(found),
     )
     return 0
 

@@ -77,6 +77,17 @@ def parse(data: bytes, mtime_s: int = 0) -> Document | Unreadable:
         return Unreadable(str(problem))
 
 
+def load(data: bytes) -> dict[str, Json]:
+    """The outermost object of a JSON file, held to the limits of a sidecar.
+
+    :raises ValueError: with what is wrong about it.
+    """
+    try:
+        return _load(data)
+    except _Malformed as problem:
+        raise ValueError(str(problem)) from problem
+
+
 def _load(data: bytes) -> dict[str, Json]:
     if not data.strip():
         raise _Malformed("the file is empty")

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from tunebuild import profiles, sidecar
-from tunebuild.document import Document, Unreadable
+from tunebuild import profiles, record, sidecar
+from tunebuild.document import MAX_BYTES, Document, Unreadable
 from tunebuild.errors import UsageError
 from tunebuild.fleet import Record
 from tunebuild.model import App, Manifest
+from tunebuild.profiles import Unusable
 from tunebuild.resolve import app_scopes
+
+_OF_A_SIDECAR = re.compile(rb'"(?:kernels|provenance|race|built)"\s*:')
 
 
 def records(places: Sequence[Path]) -> tuple[Record, ...]:
@@ -32,23 +36,29 @@ def records(places: Sequence[Path]) -> tuple[Record, ...]:
 
 
 def _record(path: Path) -> Record:
+    """One file. `sidecar.read` checked the digest if there is one; whether there is one only the text says."""
     read = sidecar.read(path)
     found: Document | Unreadable = Unreadable("it is gone") if read is None else read
-    return Record(path.as_posix(), found, isinstance(found, Document) and _signed(path))
+    text = _text(path)
+    signed = isinstance(found, Document) and "digest" in json.loads(text)
+    return Record(path.as_posix(), found, signed, junk=not _OF_A_SIDECAR.search(text))
 
 
-def _signed(path: Path) -> bool:
-    """`sidecar.read` checked the digest if there is one; whether there is one only the text says."""
-    root = json.loads(path.read_bytes())
-    return isinstance(root, dict) and "digest" in root
+def _text(path: Path) -> bytes:
+    """What a regular file holds, as far as a sidecar may be large; nothing of anything else."""
+    if not path.is_file():
+        return b""
+    with path.open("rb") as stream:
+        return stream.read(MAX_BYTES)
 
 
-def profile_files(manifest: Manifest, app: App) -> dict[str, dict[str, bytes]]:
+def profile_files(manifest: Manifest, app: App) -> dict[str, dict[str, bytes | Unusable]]:
     """The content of each profile in the `defaults` of an app's scopes: by scope, by class."""
     return {
         scope.name: {
-            path.name.removesuffix(profiles.SUFFIX): path.read_bytes()
+            path.name.removesuffix(profiles.SUFFIX): data
             for path in sorted(scope.defaults.glob(f"*{profiles.SUFFIX}"))
+            if (data := record.read_profile(path)) is not None
         }
         for scope in app_scopes(manifest, app)
         if scope.defaults is not None

@@ -288,9 +288,14 @@ def cpu_class(have: Collection[str], platform: str, arch: str) -> str:
     return next(fitting, f"{platform}-{arch}")
 
 
+def class_arch(name: str) -> str:
+    """The architecture of a class, "" for one that is on no ladder."""
+    return next((of for known, of, _ in _CLASSES if known == name), "")
+
+
 def ladder(own: str) -> tuple[str, ...]:
     """The classes whose profiles are tried, own class first. Each winner still needs its `requires`."""
-    arch = next((of for name, of, _ in _CLASSES if name == own), "")
+    arch = class_arch(own)
     if not arch:
         return (own,)
     rungs = tuple(name for name, of, _ in _CLASSES if of == arch)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -20,22 +20,26 @@ from tunebuild.classdefaults import recorded_class, recorded_features
 from tunebuild.document import Built, Document, Json, Unreadable
 from tunebuild.identity import match_key
 from tunebuild.model import REFERENCE, App, Box, Family, Manifest, Scope
-from tunebuild.profiles import Profile, demanded_families
+from tunebuild.profiles import Profile, Unusable, demanded_families
 from tunebuild.upsert import origin_of
 from tunebuild.verdict import changes
 
 State = Literal["measured", "covered", "stale", "uncovered"]
 MEASURED_INPUTS = ("source", "headers", "flags", "workload", "protocol")
 """What makes a profile stale. Its boxes have compilers of their own."""
+_DIGESTS = ("source", "headers", "workload", "protocol")
+_NO_BOX = "it names no box"
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A sidecar found in a folder. ``signed``: it carries its digest, so nobody edited it by hand."""
+    """A file found in a folder. ``signed``: it carries its digest, so nobody edited it by hand. ``junk``: nothing in it
+    is of a sidecar, not even of a torn one."""
 
     name: str
     found: Document | Unreadable
     signed: bool = True
+    junk: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +56,14 @@ class Witness:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A record that counts for nothing, and why. ``box`` and ``cpu_class`` are "" where it cannot be read."""
+    """A record that counts for nothing, and why. ``box`` and ``cpu_class`` are "" where it cannot be read; ``junk``: no
+    mint of ours wrote it."""
 
     name: str
     why: str
     box: str = ""
     cpu_class: str = ""
+    junk: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +111,8 @@ class Export:
 @dataclass(frozen=True, slots=True)
 class Fleet:
     """``remints``: the fewest mints that make it green, with the ``exports`` after them. ``affected``: every pair whose
-    sidecar does not speak of the tree at hand."""
+    sidecar does not speak of the tree at hand. ``spare``: copies, and older sidecars of a box that sent a newer one,
+    which neither help nor hinder."""
 
     app: str
     here: str  # this box's class
@@ -115,6 +122,13 @@ class Fleet:
     remints: tuple[Remint, ...]
     exports: tuple[Export, ...] = ()
     affected: tuple[Remint, ...] = ()
+    spare: tuple[Problem, ...] = ()
+
+    @property
+    def leave_out(self) -> tuple[Problem, ...]:
+        """The records that count for nothing and that no mint of ``remints`` replaces."""
+        minted = {one.box for one in self.remints}
+        return tuple(one for one in self.problems if not minted & {one.name, one.box})
 
     @property
     def green(self) -> bool:
@@ -134,46 +148,81 @@ class Tree:
 # --- which records count --------------------------------------------------------------------------
 
 
-def judge(manifest: Manifest, records: Iterable[Record]) -> tuple[tuple[Witness, ...], tuple[Problem, ...]]:
-    """Sort records into witnesses and problems, in the order given."""
-    witnesses: list[Witness] = []
+def judge(
+    manifest: Manifest, records: Iterable[Record]
+) -> tuple[tuple[Witness, ...], tuple[Problem, ...], tuple[Problem, ...]]:
+    """Sort records into witnesses, problems and spare ones, in the order given. A box is heard once: by its newest
+    sidecar."""
+    heard: dict[str, Witness] = {}
     problems: list[Problem] = []
+    spare: list[Problem] = []
     for record in records:
-        judged = _witness(manifest, record, witnesses)
-        if isinstance(judged, Witness):
-            witnesses.append(judged)
-        else:
+        judged = _witness(manifest, record)
+        if isinstance(judged, Problem):
             problems.append(judged)
-    return tuple(witnesses), tuple(problems)
+            continue
+        key = match_key(judged.box)
+        before = heard.setdefault(key, judged)
+        if before is judged:
+            continue
+        if why := _at_odds(before, judged):
+            problems.append(Problem(judged.name, why, judged.box, judged.cpu_class))
+            continue
+        newer, older = (judged, before) if _written(judged) > _written(before) else (before, judged)
+        heard[key] = newer
+        word = "newer" if _written(newer) > _written(older) else "the same"
+        why = f"{newer.name} is of the same box, and {word}"
+        spare.append(Problem(older.name, why, older.box, older.cpu_class))
+    return tuple(heard.values()), tuple(problems), tuple(spare)
 
 
-def _witness(manifest: Manifest, record: Record, before: list[Witness]) -> Witness | Problem:
-    if isinstance(record.found, Unreadable):
-        return Problem(record.name, f"unreadable: {record.found.why}")
+def _written(one: Witness) -> str:
+    return str(one.document.provenance.get("written", ""))
+
+
+def _at_odds(one: Witness, two: Witness) -> str:
+    """Why two sidecars of one box cannot both be its own: of another class, or of one moment and yet different."""
+    if one.cpu_class != two.cpu_class:
+        return f"{one.name} is of the same box and says that it is of class {one.cpu_class}"
+    same = replace(one.document, mtime_s=0) == replace(two.document, mtime_s=0)
+    return (
+        ""
+        if same or _written(one) != _written(two)
+        else f"{one.name} is of the same box and time, and differs"
+    )
+
+
+def _witness(manifest: Manifest, record: Record) -> Witness | Problem:
     document = record.found
+    if isinstance(document, Unreadable):
+        return Problem(record.name, f"unreadable: {document.why}", junk=record.junk)
     identity = str(document.provenance.get("box", ""))
-    fields = identity.split("|")
-    if len(fields) != 5 or not fields[4]:
-        return Problem(record.name, "it names no box")
+    if not _names_box(identity):
+        return Problem(record.name, _NO_BOX, junk=record.junk)
     cpu_class, have = recorded_class(document), recorded_features(document)
-    if why := _distrust(manifest, record, document, before):
+    if why := distrust(manifest, document, record.signed):
         return Problem(record.name, why, identity, cpu_class)
-    return Witness(record.name, identity, cpu_class, have, fields[1], document)
+    return Witness(record.name, identity, cpu_class, have, identity.split("|")[1], document)
 
 
-def _distrust(manifest: Manifest, record: Record, document: Document, before: list[Witness]) -> str:
-    """Why a readable record is no measurement of the box that it names, "" when it is one."""
-    identity = str(document.provenance["box"])
+def _names_box(identity: str) -> bool:
+    fields = identity.split("|")
+    return len(fields) == 5 and bool(fields[4])
+
+
+def distrust(manifest: Manifest, document: Document, signed: bool) -> str:
+    """Why a sidecar is no measurement of the box that it names, "" when it is one."""
+    identity = str(document.provenance.get("box", ""))
+    if not _names_box(identity):
+        return _NO_BOX
     platform, arch = identity.split("|")[:2]
-    if not record.signed:
+    if not signed:
         return "it has no digest: edited by hand, so it proves nothing"
     if document.provenance.get("applied_box") or document.provenance.get("origin"):
         return "its winners were measured on another box"
     for name, value in (("platform", platform), ("arch", arch)):
         if (said := document.provenance.get(name, value)) != value:
             return f"it says {name} {said} and box {identity}"
-    if twin := next((one for one in before if match_key(one.box) == match_key(identity)), None):
-        return f"{twin.name} is of the same box"
     return _impossible(manifest, document, recorded_features(document))
 
 
@@ -208,13 +257,14 @@ class _ClassView:
     have: frozenset[str]
     arch: str
     chosen: tuple[profiles.Chosen, ...]
+    offers: tuple[tuple[Profile, resolve.Source], ...]
 
 
 def fleet(
     manifest: Manifest,
     app: App,
     records: Iterable[Record],
-    files: Mapping[str, Mapping[str, bytes]],
+    files: Mapping[str, Mapping[str, bytes | Unusable]],
     box: Box,
     tree: Tree,
 ) -> Fleet:
@@ -222,11 +272,13 @@ def fleet(
 
     ``files``: by scope the profiles of its `defaults`, content by class.
     """
-    witnesses, problems = judge(manifest, records)
+    witnesses, problems, spare = judge(manifest, records)
     scopes = resolve.app_scopes(manifest, app)
     here = profiles.box_class(box)
     spoken_for: tuple[Witness | Problem, ...] = (*witnesses, *problems)
-    views = tuple(_view(name, scopes, witnesses, files, box) for name in _classes(spoken_for, files, here))
+    views = tuple(
+        _view(name, manifest, scopes, witnesses, files, box) for name in _classes(spoken_for, files, here)
+    )
     covers = tuple(
         cover
         for view in views
@@ -239,15 +291,16 @@ def fleet(
     lost = tuple(
         Remint(problem.name, scope.name, "", (), problem.why)
         for problem in problems
-        if not problem.cpu_class
+        if not problem.cpu_class and not problem.junk
         for scope in scopes
+        if demanded_families(manifest, scope)
     )
     affected = tuple(_affected(manifest, scopes, witnesses, tree))
-    return Fleet(app.name, here, witnesses, problems, covers, (*remints, *lost), exports, affected)
+    return Fleet(app.name, here, witnesses, problems, covers, (*remints, *lost), exports, affected, spare)
 
 
 def _classes(
-    spoken_for: tuple[Witness | Problem, ...], files: Mapping[str, Mapping[str, bytes]], here: str
+    spoken_for: tuple[Witness | Problem, ...], files: Mapping[str, Mapping[str, bytes | Unusable]], here: str
 ) -> tuple[str, ...]:
     known = {here, *(one.cpu_class for one in spoken_for), *(name for by in files.values() for name in by)}
     known.discard("")
@@ -263,9 +316,10 @@ def _alike(witnesses: tuple[Witness, ...], view: _ClassView) -> tuple[Witness, .
 
 def _view(
     name: str,
+    manifest: Manifest,
     scopes: tuple[Scope, ...],
     witnesses: tuple[Witness, ...],
-    files: Mapping[str, Mapping[str, bytes]],
+    files: Mapping[str, Mapping[str, bytes | Unusable]],
     box: Box,
 ) -> _ClassView:
     """A class without a box is taken to have what its own profile's donors shared."""
@@ -290,7 +344,14 @@ def _view(
     if not sets:
         sets = [one.profile.features for one in chosen if one.profile and one.profile.cpu_class == name]
     arch = own[0].arch if own else "aarch64" if name.startswith("arm-") else box.arch
-    return _ClassView(name, own, frozenset.intersection(*sets) if sets else frozenset(), arch, chosen)
+    return _ClassView(
+        name,
+        own,
+        frozenset.intersection(*sets) if sets else frozenset(),
+        arch,
+        chosen,
+        profiles.offers(manifest, chosen),
+    )
 
 
 def _covers(
@@ -322,9 +383,14 @@ def _covers(
             continue
         suffix = resolve.chain_pick(family, here)
         gated = _gated(family, key, suffix, witnesses, tree)
-        reason = "; ".join(word for word in (said, refused) if word) or "no box of this class, no profile"
+        reason = "; ".join(word for word in (said, refused) if word) or _no_profile(scope, view)
         state: State = "stale" if stale else "uncovered"
         yield Cover(key, scope.name, view.name, state, suffix, reason, tuple(stale), None, gated, via)
+
+
+def _no_profile(scope: Scope, view: _ClassView) -> str:
+    passed_over = next((one.skipped for one in view.chosen if one.scope == scope.name), ())
+    return "; ".join(("no box of this class, no profile", *(f"{one.path}: {one.why}" for one in passed_over)))
 
 
 def _measured(
@@ -359,7 +425,7 @@ def _stale_reason(one: Witness, scope: Scope, keys: tuple[str, ...], now: Mappin
             return f"version: {scope.version_key} {found or 'unrecorded'}, this tree has {scope.version}"
     if now is None:
         return f"no toolchain here builds for {one.arch}: its digests cannot be compared"
-    if undated := [key for key in keys if not document.built.get(key)]:
+    if undated := _undated(document.built, keys):
         return f"no digests recorded for {', '.join(undated)}"
     changed = dict.fromkeys(
         what for key in keys for what in changes(document, key, now, None, elsewhere=True)
@@ -371,17 +437,15 @@ def _covering(
     family: Family, view: _ClassView, here: resolve.Here, now: Mapping[str, Built] | None
 ) -> tuple[Profile | None, str, bool]:
     """(the profile that names the family, why it does not cover it all the same, only because it is stale)."""
-    for chosen in view.chosen:
-        profile = chosen.profile
-        if profile is None or not resolve.answers(family, profiles.source(profile)):
+    for profile, offer in view.offers:
+        if not resolve.answers(family, offer):
             continue
-        if refused := resolve.objection(family, profiles.source(profile), here):
+        if refused := resolve.objection(family, offer, here):
             return profile, refused, False
         if row := profiles.unlocked_row(family, profile, here):
             return profile, f"the {profile.cpu_class} profile's boxes could not run {row}", False
-        changed = _profile_changes(profile, tuple(seat.key for seat in family.seats), now)
-        said = f"the {profile.cpu_class} profile is stale: {changed} changed" if changed else ""
-        return profile, said, bool(changed)
+        stale = _profile_stale(profile, tuple(seat.key for seat in family.seats), now)
+        return profile, f"the {profile.cpu_class} profile is stale: {stale}" if stale else "", bool(stale)
     return None, "", False
 
 
@@ -401,14 +465,17 @@ def _affected(
                 )
 
 
-def _profile_changes(profile: Profile, keys: tuple[str, ...], now: Mapping[str, Built] | None) -> str:
+def _profile_stale(profile: Profile, keys: tuple[str, ...], now: Mapping[str, Built] | None) -> str:
+    """Why a profile does not speak of the tree at hand, "" when it does. One without digests may be of any tree."""
+    if undated := _undated(profile.built, keys):
+        return f"no digests recorded for {', '.join(undated)}"
     digests = {
         key: {name: value for name, value in entry.items() if name in MEASURED_INPUTS}
         for key, entry in profile.built.items()
     }
-    return ", ".join(
-        dict.fromkeys(what for key in keys for what in changes(Document(built=digests), key, now or {}, None))
-    )
+    found = (what for key in keys for what in changes(Document(built=digests), key, now or {}, None))
+    changed = ", ".join(dict.fromkeys(found))
+    return f"{changed} changed" if changed else ""
 
 
 def _bound(profile: Profile, family: Family) -> tuple[float | None, tuple[str, ...]]:
@@ -428,10 +495,15 @@ def _gated(family: Family, key: str, suffix: str, witnesses: tuple[Witness, ...]
     )
 
 
+def _undated(built: Mapping[str, Built], keys: tuple[str, ...]) -> list[str]:
+    """The keys of which nobody can say what was measured."""
+    return [key for key in keys if any(name not in built.get(key, {}) for name in _DIGESTS)]
+
+
 def _code_changed(one: Witness, key: str, tree: Tree) -> bool:
     """Other code or another compiler makes another row; how it was timed does not matter to the gate."""
     now = tree.of(one.arch)
-    if now is None or not one.document.built.get(key):
+    if now is None or _undated(one.document.built, (key,)):
         return True
     then = {
         name: value
@@ -488,8 +560,12 @@ class _Reach:
 
     def fewest(self, left: Mapping[str, list[Cover]]) -> tuple[str, ...]:
         """The smallest set of classes whose mints leave nothing open; of equal ones the first in order of ``left``."""
-        sets = (chosen for size in range(len(left)) for chosen in itertools.combinations(left, size))
-        for minted in sets:
+        must = tuple(name for name, covers in left.items() if not all(cover.via for cover in covers))
+        free = tuple(
+            name for name in left if name not in must
+        )  # no more than a ladder has: others have no profile
+        sets = (chosen for size in range(len(free)) for chosen in itertools.combinations(free, size))
+        for minted in ((*must, *chosen) for chosen in sets):
             others = (covers for name, covers in left.items() if name not in minted)
             if all(self.closes(minted, cover) for covers in others for cover in covers):
                 return minted

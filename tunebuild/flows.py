@@ -35,7 +35,7 @@ from tunebuild.building import BUILD_LOCK, Say, Status, build_tune, status_of
 from tunebuild.document import Document
 from tunebuild.errors import Refused, UsageError
 from tunebuild.generate import Generated
-from tunebuild.model import REFERENCE, App, Manifest, Stamps
+from tunebuild.model import REFERENCE, App, Manifest, Stamp, Stamps
 
 # --- reading commands: they never compile, stamp or race ------------------------------------------
 
@@ -54,17 +54,18 @@ def why(root: Path, app: str, name: str) -> tuple[report.Why, ...]:
     chosen = generated.app(app)
     read = generated.records[chosen.name]
     document = read.document
-    marks = gates.marks(generated, generated.stamps[chosen.name])
+    stamps = generated.stamps[chosen.name]
+    passed_over = {state.scope.name: state.passed_over for state in generated.states[chosen.name]}
     answering = record.profiles_of(generated.manifest, chosen, generated.box)
     bounds = {
         one.profile.path: {name: report.bound_of(one.profile, name) for name in one.profile.bounds}
         for one in answering
         if one.profile
     }
+    named = _named(generated.manifest, stamps, name)
+    marks = gates.marks(generated, replace(stamps, seats=tuple(stamp for stamp, _ in named)))
     found = []
-    for stamp in generated.stamps[chosen.name].seats:
-        if name not in (stamp.family, stamp.key):
-            continue
+    for stamp, follows in named:
         family = generated.plan.family(stamp.family).family
         found.append(
             report.Why(
@@ -75,13 +76,27 @@ def why(root: Path, app: str, name: str) -> tuple[report.Why, ...]:
                 bound=bounds.get(stamp.path, {}).get(stamp.family, {}),
                 inputs=tuple(read.built.get(stamp.key, {})),
                 gate="" if stamp.suffix == REFERENCE else marks.get((stamp.family, stamp.suffix), "passed"),
-                outvoted=document.outvoted(stamp.key) if stamp.source == "manifest" else "",
+                outvoted="" if follows or stamp.source != "manifest" else document.outvoted(stamp.key),
                 changed=read.changed(stamp.key),
+                follows=follows,
+                passed_over=passed_over.get(stamp.scope, ()),
             )
         )
     if not found:
         raise unknown_family(generated.manifest, name)
     return tuple(found)
+
+
+def _named(manifest: Manifest, stamps: Stamps, name: str) -> tuple[tuple[Stamp, str], ...]:
+    """The stamps of a family, of one seat, or of one companion; beside each the seat that it follows, "" for none."""
+    seats = tuple((stamp, "") for stamp in stamps.seats if name in (stamp.family, stamp.key))
+    owner = next((one for one in manifest.families if any(c.name == name for c in one.companions)), None)
+    first = next((stamp for stamp in stamps.seats if owner and stamp.family == owner.name), None)
+    if seats or first is None:
+        return seats
+    own = dict(stamps.companions).get(name)
+    stamp = replace(first, key=name, seat="", suffix=own or first.suffix, note="" if own else first.note)
+    return ((stamp, "" if own else first.key),)
 
 
 def unknown_family(manifest: Manifest, name: str) -> UsageError:

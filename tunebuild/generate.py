@@ -395,7 +395,7 @@ def generate(
         records[app.name] = record.read(manifest, app, box, built, here, environ)
         chosen = record.profiles_of(manifest, app, box)
         stamps[app.name] = resolve.resolve(
-            manifest, app, sidecar=records[app.name].source, profiles=profiles.sources(chosen), here=here,
+            manifest, app, sidecar=records[app.name].source, profiles=profiles.sources(manifest, chosen), here=here,
             policy=policy, mode="normal", frozen=inert,
         )  # fmt: skip
         states[app.name] = artifact.scope_states(manifest, app, records[app.name], chosen, here)

@@ -10,7 +10,7 @@ Supervisors read two lines, which stay as they are, and exit code 3: `TUNING_SCO
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
@@ -96,13 +96,17 @@ def rail_off(*, frozen: bool, mode: Mode, explicit_manifest: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ScopeState:
-    """One scope of one app: what its sidecar says, and what a profile answers where it says nothing."""
+    """One scope of one app: what its sidecar says, and what a profile answers where it says nothing.
+
+    ``passed_over``: the profiles on its ladder that are there and do not serve, a sentence each.
+    """
 
     scope: Scope
     verdict: Verdict
     adoption: Adoption
     sidecar: str
     command: str  # what a person types to mint it; "" where it has no tuner
+    passed_over: tuple[str, ...] = ()
 
     @property
     def covered(self) -> bool:
@@ -159,8 +163,9 @@ def scope_states(
     verdicts: Mapping[str, Verdict],
     adoptions: Mapping[str, Adoption],
     sidecar: str,
+    passed_over: Mapping[str, tuple[str, ...]],
 ) -> tuple[ScopeState, ...]:
-    """The state of each of the app's scopes, its own order. Both mappings are by scope name."""
+    """The state of each of the app's scopes, its own order. The mappings are by scope name."""
     by_name = {scope.name: scope for scope in manifest.scopes}
     return tuple(
         ScopeState(
@@ -169,6 +174,7 @@ def scope_states(
             adoptions.get(name, Adoption("none", name)),
             sidecar,
             mint_command(manifest, app, by_name[name]),
+            passed_over.get(name, ()),
         )
         for name in app.scopes
     )
@@ -186,6 +192,11 @@ def hint(app: App, states: Sequence[ScopeState], *, shipped: bool) -> str:
     if command:
         return f"run it with -- --tune, or {command}" if app.kind == "exe" else command
     return "; ".join(state.advice for state in untuned)
+
+
+def not_serving(states: Iterable[ScopeState]) -> tuple[str, ...]:
+    """The profiles that do not serve, each once: scopes may share a folder."""
+    return tuple(dict.fromkeys(line for state in states for line in state.passed_over))
 
 
 def untuned_line(state: ScopeState) -> str:

@@ -1,26 +1,27 @@
 """Class profiles: which one answers, what it covers, what it leaves to race. Files are read elsewhere.
 
 A profile is `<defaults>/<class>.tune-defaults.json`: the winners of one CPU class, checked in. A box walks
-its ladder and takes the first file that reads and has the scope's version; files are never mixed. What a
-profile answers is what the build would stamp from it, by the same functions: the guard and the stamp cannot
-disagree.
+its ladder and takes the first file that reads, says of itself what its name says, and has the scope's version; files
+are never mixed. What a profile answers is what the build would stamp from it, by the same functions: the guard and the
+stamp cannot disagree. A file that is there and does not serve is named, with what to do.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
 from tunebuild import features, resolve
-from tunebuild.document import Built, Json
+from tunebuild.document import FORMAT, Built, Json, is_name, load
 from tunebuild.model import App, Box, Family, Manifest, Scope
 
 SUFFIX = ".tune-defaults.json"
 SECTIONS = ("kernels", "provenance", "bounds", "built")
 MAX_BYTES = 4_000_000
+_LARGEST_PCT = 1e6
+_RESTORE = "restore it, or write it anew with `tunebuild profile export`"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,19 +48,24 @@ class Profile:
 
 @dataclass(frozen=True, slots=True)
 class Unusable:
-    """A file that is no profile. ``why`` is the end of a sentence about it."""
+    """A file that is there and does not serve. ``why`` is a sentence about it, ``fix`` says what to do."""
 
     path: str
     why: str
+    fix: str = _RESTORE
+
+    @property
+    def line(self) -> str:
+        return f"{self.path} is passed over: {self.why}; {self.fix}"
 
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """The outcome of one scope's walk. ``skipped``: (path, why) of the rungs passed over, absent ones not."""
+    """The outcome of one scope's walk. ``skipped``: the rungs passed over, absent ones not."""
 
     scope: str
     profile: Profile | None
-    skipped: tuple[tuple[str, str], ...] = ()
+    skipped: tuple[Unusable, ...] = ()
 
 
 # --- files ----------------------------------------------------------------------------------------
@@ -92,34 +98,64 @@ def ladder_paths(manifest: Manifest, app: App, box: Box) -> tuple[Path, ...]:
 def parse(path: str, cpu_class: str, data: bytes) -> Profile | Unusable:
     """Read a profile's bytes. Entries that are no strings are ignored, as in a sidecar."""
     if len(data) > MAX_BYTES:
-        return Unusable(path, f"it has {len(data)} bytes, more than {MAX_BYTES}")
+        return Unusable(path, f"it has more than {MAX_BYTES} bytes")
     try:
-        document = json.loads(data.decode())
-    except (ValueError, RecursionError) as error:
-        return Unusable(path, f"it is not JSON ({_first_line(error)})")
-    if not isinstance(document, dict):
-        return Unusable(path, "it is not a JSON object")
+        document = load(data)
+    except ValueError as error:
+        return Unusable(path, f"it is unreadable: {error}")
     kernels, provenance, bounds, built = (_mapping(document.get(name)) for name in SECTIONS)
+    if wrong := _misplaced(path, cpu_class, document.get("format", FORMAT), provenance):
+        return wrong
+    winners = {key: value for key, value in kernels.items() if isinstance(value, str)}
+    if odd := next((word for pair in winners.items() for word in pair if word and not is_name(word)), ""):
+        return Unusable(path, f"`kernels` holds {odd[:80]!r}, which is no name")
     return Profile(
         path,
         cpu_class,
-        {key: value for key, value in kernels.items() if isinstance(value, str)},
+        winners,
         {
             key: value
             for key, value in provenance.items()
             if isinstance(value, str | int | float) and not isinstance(value, bool)
         },
-        {key: value for key, value in bounds.items() if isinstance(value, dict)},
+        {key: _bound(value) for key, value in bounds.items() if isinstance(value, dict)},
         {key: value for key, value in built.items() if isinstance(value, dict)},
     )
 
 
+def _misplaced(path: str, cpu_class: str, version: Json, provenance: Mapping[str, Json]) -> Unusable | None:
+    """A file whose own words contradict its name: another format, another class, another architecture."""
+    if type(version) is not int or not 1 <= version <= FORMAT:
+        why = f"it is written in format {version!r:.80}; this tunebuild reads up to {FORMAT}"
+        return Unusable(path, why, "use the tunebuild that wrote it, or write it anew with this one")
+    said, arch, own = (
+        provenance.get("class", cpu_class),
+        provenance.get("arch"),
+        features.class_arch(cpu_class),
+    )
+    if said != cpu_class:
+        known = isinstance(said, str) and is_name(said)
+        renamed = f"name it {file_name(str(said))} if it is that" if known else "restore it"
+        return Unusable(path, f"it says class {said!r:.80}", f"{renamed}, or {_exported(cpu_class)}")
+    if own and arch is not None and not (isinstance(arch, str) and features.canonical_arch(arch) == own):
+        return Unusable(path, f"it says arch {arch!r:.80}, {cpu_class} is of {own}", _exported(cpu_class))
+    return None
+
+
+def _exported(cpu_class: str) -> str:
+    return f"run `tunebuild mint`, then `tunebuild profile export`, on a box of {cpu_class}"
+
+
+def _bound(bound: Mapping[str, Json]) -> dict[str, Json]:
+    """What a merge promised, as far as it is a loss and boxes by name."""
+    loss, boxes = bound.get("loss_pct"), bound.get("boxes")
+    sound = isinstance(loss, int | float) and not isinstance(loss, bool) and 0 <= loss <= _LARGEST_PCT
+    kept: dict[str, Json] = {"loss_pct": loss} if sound else {}
+    return {**kept, "boxes": boxes} if isinstance(boxes, dict) else kept
+
+
 def _mapping(value: Json) -> dict[str, Json]:
     return value if isinstance(value, dict) else {}
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error) or type(error).__name__).splitlines()[0]
 
 
 # --- the walk -------------------------------------------------------------------------------------
@@ -132,43 +168,68 @@ def pin_text(value: str | int | float | None) -> str:
     return "" if value is None else str(value)
 
 
-def choose(scope: Scope, ladder: tuple[tuple[str, Path, bytes | None], ...]) -> Chosen:
-    """Walk (class, path, content or None for an absent file) and take the first that serves.
+def other_version(scope: Scope, profile: Profile) -> str:
+    """Which version of the scope a file has and which one the tree has, where they differ; "" where they agree."""
+    if not scope.version_key:
+        return ""
+    found = pin_text(profile.provenance.get(scope.version_key))
+    if found == scope.version:
+        return ""
+    recorded = f"has {scope.version_key} {found:.80}" if found else f"has no {scope.version_key}"
+    return f"it {recorded}, this tree has {scope.version}"
 
-    A file that does not read, or that another version of the scope wrote, is passed over. The first that
-    remains is the profile even if it is empty: then there is none, and the walk does not go on.
+
+def choose(scope: Scope, ladder: tuple[tuple[str, Path, bytes | Unusable | None], ...]) -> Chosen:
+    """Walk (class, path, content, None for an absent file) and take the first that serves.
+
+    A file that does not read, is not what its name says, or that another version of the scope wrote, is passed over.
+    The first that remains is the profile even if it is empty: then there is none, and the walk does not go on.
     """
-    skipped: list[tuple[str, str]] = []
+    skipped: list[Unusable] = []
     for cpu_class, path, data in ladder:
-        if not data:
+        if data is None:
             continue
-        read = parse(str(path), cpu_class, data)
+        read = data if isinstance(data, Unusable) else parse(str(path), cpu_class, data)
         if isinstance(read, Unusable):
-            skipped.append((read.path, read.why))
-            continue
-        found = pin_text(read.provenance.get(scope.version_key)) if scope.version_key else scope.version
-        if scope.version_key and found != scope.version:
-            recorded = f"has {scope.version_key} {found}" if found else f"has no {scope.version_key}"
-            skipped.append((read.path, f"it {recorded}, this tree has {scope.version}"))
-            continue
-        if not any(read.kernels.values()):
-            skipped.append((read.path, "it names no winner"))
-            return Chosen(scope.name, None, tuple(skipped))
-        return Chosen(scope.name, read, tuple(skipped))
+            skipped.append(read)
+        elif other := other_version(scope, read):
+            skipped.append(Unusable(read.path, other, _exported(cpu_class)))
+        elif not any(read.kernels.values()):
+            skipped.append(Unusable(read.path, "it names no winner", _exported(cpu_class)))
+            break
+        else:
+            return Chosen(scope.name, read, tuple(skipped))
     return Chosen(scope.name, None, tuple(skipped))
 
 
-def source(profile: Profile) -> resolve.Source:
-    """The profile as the ladder of `resolve` sees it."""
+def source(profile: Profile, without: Collection[str] = ()) -> resolve.Source:
+    """The profile as the ladder of `resolve` sees it. ``without``: keys whose entries do not count."""
     measured = str(profile.provenance.get("measured_reference", ""))
     keys = frozenset(key for key in measured.split(";") if key)
-    return resolve.Source("profile", profile.path, profile.kernels, keys)
+    entries = {key: suffix for key, suffix in profile.kernels.items() if key not in without}
+    return resolve.Source("profile", profile.path, entries, keys)
 
 
-def sources(chosen: tuple[Chosen, ...]) -> tuple[resolve.Source, ...]:
-    """The profiles of an app's scopes in scope order, each once: what `resolve.resolve` takes."""
-    found = {one.profile.path: source(one.profile) for one in chosen if one.profile}
+def offers(manifest: Manifest, chosen: Iterable[Chosen]) -> tuple[tuple[Profile, resolve.Source], ...]:
+    """The profiles of an app's scopes in scope order, each once, with what they may answer.
+
+    A file that one scope found may hold entries of another whose version it lacks: those do not count.
+    """
+    walked = tuple(chosen)
+    names = {one.scope for one in walked}
+    scopes = tuple(scope for scope in manifest.scopes if scope.name in names)
+    found: dict[str, tuple[Profile, resolve.Source]] = {}
+    for profile in (one.profile for one in walked if one.profile):
+        others = {name for scope in scopes if other_version(scope, profile) for name in scope.families}
+        families = (family for family in manifest.families if family.name in others)
+        without = frozenset(key for family in families for key in resolve.winner_keys(family))
+        found.setdefault(profile.path, (profile, source(profile, without)))
     return tuple(found.values())
+
+
+def sources(manifest: Manifest, chosen: Iterable[Chosen]) -> tuple[resolve.Source, ...]:
+    """`offers` as `resolve.resolve` takes them."""
+    return tuple(offer for _, offer in offers(manifest, chosen))
 
 
 # --- coverage, residue, adoption ------------------------------------------------------------------
@@ -216,21 +277,19 @@ def unlocked_row(family: Family, profile: Profile, here: resolve.Here) -> str:
     return ""
 
 
-def _left_over(
+def _refused(
     family: Family, profile: Profile, offer: resolve.Source, here: resolve.Here, fresh: Mapping[str, str]
-) -> tuple[bool, str]:
-    """(the profile holds no answer, why the family is raced all the same); an empty text: it is covered.
+) -> str:
+    """Why a family that the profile names is raced all the same; "" when it is covered.
 
     Seats measured here stay when the others are adopted, so the two must agree about the layout.
     """
-    if not resolve.answers(family, offer):
-        return True, "the profile does not name it"
     if refused := resolve.objection(family, offer, here):
-        return False, refused
+        return refused
     if row := unlocked_row(family, profile, here):
-        return False, f"this box can run {row}, which the profile's box could not"
+        return f"this box can run {row}, which the profile's box could not"
     both = {seat.key: fresh.get(seat.key) or offer.entries[seat.key] for seat in family.seats}
-    return False, resolve.objection(family, replace(offer, entries=both), here)
+    return resolve.objection(family, replace(offer, entries=both), here)
 
 
 def adoption(
@@ -249,10 +308,9 @@ def adoption(
     default.
     """
     held = resolve.Source("manifest", "", fresh)
-    profiles = tuple(one.profile for one in chosen if one.profile)
-    if scope.defaults is None or not profiles:
+    found = offers(manifest, chosen)
+    if not found:
         return Adoption("none", scope.name)
-    offers = {profile.path: source(profile) for profile in profiles}
     missing: list[str] = []
     beaten: list[str] = []
     why: list[tuple[str, str]] = []
@@ -261,11 +319,14 @@ def adoption(
     used: dict[str, Profile] = {}
     for family in demanded_families(manifest, scope):
         keys = tuple(seat.key for seat in family.seats)
-        profile = next((one for one in profiles if resolve.answers(family, offers[one.path])), profiles[0])
-        if measured := resolve.answers(family, held):
-            absent, reason = False, resolve.objection(family, held, here)
+        profile, offer = next((one for one in found if resolve.answers(family, one[1])), found[0])
+        measured, absent = resolve.answers(family, held), False
+        if measured:
+            reason = resolve.objection(family, held, here)
+        elif resolve.answers(family, offer):
+            reason = _refused(family, profile, offer, here, fresh)
         else:
-            absent, reason = _left_over(family, profile, offers[profile.path], here, fresh)
+            absent, reason = True, other_version(scope, profile) or "the profile does not name it"
         if reason:
             (missing if absent else beaten).extend(keys)
             why.extend((key, reason) for key in keys)

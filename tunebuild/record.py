@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -131,10 +132,19 @@ def profiles_of(manifest: Manifest, app: App, box: Box) -> tuple[profiles.Chosen
 
 
 def choose_profile(scope: Scope, box: Box) -> profiles.Chosen:
-    ladder: list[tuple[str, Path, bytes | None]] = []
-    for cpu_class, path in profiles.rungs(scope, box):
-        try:
-            ladder.append((cpu_class, path, path.read_bytes() if path.is_file() else None))
-        except OSError:
-            ladder.append((cpu_class, path, None))
+    ladder = ((cpu_class, path, read_profile(path)) for cpu_class, path in profiles.rungs(scope, box))
     return profiles.choose(scope, tuple(ladder))
+
+
+def read_profile(path: Path) -> bytes | profiles.Unusable | None:
+    """The bytes of a profile, or why there are none; None where there is no file. Waits for no pipe."""
+    try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            return profiles.Unusable(str(path), "it is no regular file", "remove it")
+        with path.open("rb") as stream:
+            return stream.read(profiles.MAX_BYTES + 1)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        why = f"it cannot be read: {error.strerror or error}"
+        return profiles.Unusable(str(path), why, "make it readable, or remove it")

@@ -15,7 +15,7 @@ from tunebuild.classdefaults import relative_times
 from tunebuild.columns import Colour, ascii_only, padded, painted, shortened, table, wrapped
 from tunebuild.document import Document, Json
 from tunebuild.model import REFERENCE, Box, Family, Isa, Manifest, Stamp, Stamps
-from tunebuild.policy import ScopeState
+from tunebuild.policy import ScopeState, not_serving
 from tunebuild.profiles import Profile
 from tunebuild.resolve import Cell
 from tunebuild.upsert import origin_of
@@ -44,7 +44,8 @@ def tuned(stamps: Stamps) -> int:
 def status_json(stamps: Stamps, states: Sequence[ScopeState]) -> dict[str, Json]:
     """`{"app", "families": [...], "scopes": [...]}`. A suffix is "" for the reference body.
 
-    A scope's ``complete`` speaks of the sidecar alone; a scope that a profile covers says so in ``detail``.
+    A scope's ``complete`` speaks of the sidecar alone; a scope that a profile covers says so in ``detail``, and so it
+    does of a profile that is there and does not serve.
     """
     return {
         "app": stamps.app,
@@ -71,10 +72,8 @@ def status_json(stamps: Stamps, states: Sequence[ScopeState]) -> dict[str, Json]
 
 
 def _scope_detail(state: ScopeState) -> str:
-    if not state.covered:
-        return state.verdict.detail
-    covered = f"covered by the {state.adoption.cpu_class} profile"
-    return f"{covered}; {state.verdict.detail}" if state.verdict.detail else covered
+    covered = f"covered by the {state.adoption.cpu_class} profile" if state.covered else ""
+    return "; ".join(words for words in (covered, state.verdict.detail, *state.passed_over) if words)
 
 
 def status_text(
@@ -98,6 +97,8 @@ def status_text(
     for stamp in stamps.seats:
         if stamp.note:
             lines += wrapped(f"{stamp.key}: {stamp.note}")
+    for line in not_serving(states):
+        lines += wrapped(line)
     for state in states:
         lines += _scope_lines(state, colour)
     return "\n".join(lines)
@@ -301,6 +302,8 @@ class Why:
     ``race``: the sidecar's entry; ``outvoted``: its winner, where the entry was set by hand to another row;
     ``measured``: of `measured_by`; ``bound``: of `bound_of`; ``changed``: the inputs that differ from those
     measured, by which the seat is stale now; ``gate``: the word of the gate here, "" for the reference.
+    ``follows``: the seat whose row a companion runs, "" for one with a row of its own. ``passed_over``: the profiles of
+    its scope that are there and do not serve.
     """
 
     stamp: Stamp
@@ -312,6 +315,8 @@ class Why:
     changed: tuple[str, ...] = ()
     gate: str = ""
     outvoted: str = ""
+    follows: str = ""
+    passed_over: tuple[str, ...] = ()
 
 
 def measured_by(document: Document, key: str) -> dict[str, Json]:
@@ -362,6 +367,8 @@ def why_json(why: Why) -> dict[str, Json]:
         "changed": list(why.changed),
         "gated": why.gate == "passed" if why.gate else None,
         "set_by_hand": bool(why.outvoted),
+        "follows": why.follows,
+        "passed_over": list(why.passed_over),
     }
 
 
@@ -373,10 +380,16 @@ _SOURCE_WORDS = {
 }
 
 
+def whys_text(found: Sequence[Why]) -> str:
+    """Several seats, and once what is said of the files of all."""
+    notes = dict.fromkeys(line for why in found for line in why.passed_over)
+    lines = [part for line in notes for part in wrapped(line, indent=0, hang=2)]
+    return "\n\n".join((*(why_text(why) for why in found), *(["\n".join(lines)] if lines else [])))
+
+
 def why_text(why: Why) -> str:
     stamp = why.stamp
-    source = hand_words(why.outvoted) if why.outvoted else _SOURCE_WORDS[stamp.source]
-    lines = wrapped(f"{stamp.key} runs {stamp.suffix}: {source}", indent=0)
+    lines = wrapped(f"{stamp.key} runs {stamp.suffix}: {_source_words(why)}", indent=0)
     rows = [("from", stamp.path)] if stamp.path else []
     if stamp.suffix != why.chain:
         rows.append(("chain", f"{why.chain} would serve without a measurement"))
@@ -397,6 +410,12 @@ def why_text(why: Why) -> str:
     for name, words in rows:
         lines += wrapped(f"{name + ':':<12}{words}", indent=2, hang=14)
     return "\n".join(lines)
+
+
+def _source_words(why: Why) -> str:
+    if why.outvoted:
+        return hand_words(why.outvoted)
+    return f"the row of {why.follows}, which it follows" if why.follows else _SOURCE_WORDS[why.stamp.source]
 
 
 def mint_notes(rejected: Mapping[str, Sequence[str]], overridden_pct: float | None) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tunebuild.columns import Colour, painted, table, wrapped
+from tunebuild.columns import Colour, ascii_only, painted, table, wrapped
 from tunebuild.document import Json
 from tunebuild.fleet import Cover, Fleet, Remint
 from tunebuild.profiles import Chosen, Profile, Unusable
@@ -27,6 +27,9 @@ def fleet_json(fleet: Fleet) -> dict[str, Json]:
     records += [
         {"file": one.name, "box": one.box, "class": one.cpu_class, "problem": one.why}
         for one in fleet.problems
+    ]
+    records += [
+        {"file": one.name, "box": one.box, "class": one.cpu_class, "spare": one.why} for one in fleet.spare
     ]
     return {
         "app": fleet.app,
@@ -70,10 +73,12 @@ def fleet_text(fleet: Fleet, *, colour: bool = False) -> str:
     lines = [f"{fleet.app}: {_count(len(fleet.witnesses))}; this one is of class {fleet.here}"]
     for problem in fleet.problems:
         lines += wrapped(f"{problem.name} counts for nothing: {problem.why}")
+    for spare in fleet.spare:
+        lines += wrapped(f"{spare.name} adds nothing: {spare.why}")
     classes = dict.fromkeys(cover.cpu_class for cover in fleet.covers)
     for cpu_class in classes:
         boxes = [one.box for one in fleet.witnesses if one.cpu_class == cpu_class]
-        lines.append(f"class {cpu_class}: {_count(len(boxes))}")
+        lines.append(ascii_only(f"class {cpu_class}: {_count(len(boxes))}"))
         covers = [cover for cover in fleet.covers if cover.cpu_class == cpu_class]
         lines += _cover_lines(covers, colour)
     if fleet.green:
@@ -85,6 +90,8 @@ def fleet_text(fleet: Fleet, *, colour: bool = False) -> str:
     for profile in fleet.exports:
         covered = f"its {profile.cpu_class} profile covers {', '.join(profile.covers)}"
         lines += wrapped(f"then `tunebuild profile export` on {profile.box}: {covered}")
+    for problem in fleet.leave_out:
+        lines += wrapped(f"leave {problem.name} out, or put a whole sidecar of its box there")
     minted = {(one.box, one.scope) for one in fleet.remints}
     for one in fleet.affected:
         if (one.box, one.scope) not in minted:
@@ -138,7 +145,7 @@ def profiles_json(
             {
                 "scope": scope,
                 "chosen": one.profile.cpu_class if (one := answer.get(scope)) and one.profile else "",
-                "skipped": [{"path": path, "why": why} for path, why in one.skipped] if one else [],
+                "skipped": [_unusable_json(skip) for skip in one.skipped] if one else [],
                 "profiles": [_profile_entry(profile) for profile in profiles],
             }
             for scope, profiles in found.items()
@@ -146,9 +153,13 @@ def profiles_json(
     }
 
 
+def _unusable_json(one: Unusable) -> Json:
+    return {"path": one.path, "why": one.why, "fix": one.fix}
+
+
 def _profile_entry(profile: Profile | Unusable) -> dict[str, Json]:
     if isinstance(profile, Unusable):
-        return {"path": profile.path, "unusable": profile.why}
+        return {"path": profile.path, "unusable": profile.why, "fix": profile.fix}
     return {
         "path": profile.path,
         "class": profile.cpu_class,
@@ -170,10 +181,9 @@ def profiles_text(found: Mapping[str, Sequence[Profile | Unusable]], chosen: Seq
         own = one.profile.path if one and one.profile else ""
         usable = [profile for profile in profiles if isinstance(profile, Profile)]
         lines += table([_profile_row(profile, profile.path == own) for profile in usable])
-        bad = {profile.path: profile.why for profile in profiles if isinstance(profile, Unusable)}
-        skipped = dict(one.skipped) if one else {}
-        for path, why in {**bad, **skipped}.items():
-            lines += wrapped(f"{path} is passed over: {why}")
+        bad = [profile for profile in profiles if isinstance(profile, Unusable)]
+        for line in dict.fromkeys(each.line for each in (*bad, *(one.skipped if one else ()))):
+            lines += wrapped(line)
     return "\n".join(line.rstrip() for line in lines)
 
 

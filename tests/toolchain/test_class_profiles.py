@@ -100,7 +100,7 @@ def test_damaged_profile_is_passed_over(project: Path) -> None:
     path.unlink()
     written.write_bytes(written.read_bytes()[:-50])
     assert {source for _, source in stamped(project).values()} == {"fallback"}
-    assert "is passed over: it is not JSON" in " ".join(
+    assert "is passed over: it is unreadable: not JSON" in " ".join(
         commands_classes.profile(project, "", "list", (), 5.0)[1].split()
     )
 
@@ -203,3 +203,85 @@ def test_box_of_another_architecture_is_compared_through_a_cross_toolchain(proje
     found = classflows.fleet_status(project, "", (path,))
     states = {one.key: one.state for one in found.covers if one.cpu_class == "arm-neon"}
     assert states["str_count"] == states["vec_add"] == "measured"
+
+
+# --- what is sent from elsewhere ------------------------------------------------------------------
+
+
+def fleet_said(root: Path, *places: Path) -> tuple[dict[str, Json], str]:
+    document, text = commands_classes.fleet(root, "", [str(place) for place in places])
+    return document, " ".join(text.split())
+
+
+def test_copy_of_this_boxs_own_sidecar_in_the_folder_leaves_the_fleet_green(project: Path) -> None:
+    path, boxes = mint_here(project), project / "sent"
+    boxes.mkdir()
+    shutil.copy(path, boxes / "copy.tune.json")
+    document, text = fleet_said(project, boxes)
+    assert document["green"] is True and "fleet.tune.json adds nothing: " in text
+    old = replace(
+        sidecar(project),
+        built={key: {**entry, "source": "x"} for key, entry in sidecar(project).built.items()},
+    )
+    (boxes / "copy.tune.json").write_bytes(
+        render(replace(old, provenance={**old.provenance, "written": "2020"}))
+    )
+    path.write_bytes(render(replace(sidecar(project), provenance={**old.provenance, "written": "2021"})))
+    document, text = fleet_said(project, boxes)
+    assert document["green"] is True and "copy.tune.json adds nothing: " in text
+
+
+def test_junk_in_the_folder_is_named_and_is_no_mint(project: Path) -> None:
+    mint_here(project)
+    boxes = project / "sent"
+    boxes.mkdir()
+    (boxes / "page.tune.json").write_text("<html>404</html>")
+    document, text = fleet_said(project, boxes)
+    assert (document["remint"], document["green"]) == ([], False)
+    assert "page.tune.json counts for nothing: unreadable: not JSON" in text
+    assert text.endswith("page.tune.json out, or put a whole sidecar of its box there")
+    (boxes / "page.tune.json").unlink()
+    assert fleet_said(project, boxes)[0]["green"] is True
+
+
+@pytest.mark.parametrize(
+    ("box", "words"),
+    [
+        ("../../evil|riscv64||6.1|X", "'../../evil-riscv64' is no class"),
+        ("linux|x86_64", "proves nothing: it names no box"),
+    ],
+)
+def test_donor_whose_box_is_none_writes_no_file(project: Path, box: str, words: str) -> None:
+    donor = project / "donor.tune.json"
+    donor.write_bytes(render(sidecar(project, box)))
+    with pytest.raises(Refused, match=words):
+        classflows.merge_profiles(project, "", (donor,))
+    assert list((project / "profiles").iterdir()) == []
+    assert not list(project.parent.parent.glob("*.tune-defaults.json"))
+
+
+def test_donor_that_was_edited_by_hand_refuses_the_merge(project: Path) -> None:
+    donor = project / "donor.tune.json"
+    document = json.loads(render(sidecar(project)))
+    del document["digest"]
+    donor.write_text(json.dumps(document))
+    with pytest.raises(Refused, match="proves nothing: it has no digest"):
+        classflows.merge_profiles(project, "", (donor,))
+
+
+def test_donors_with_and_without_digests_do_not_mix(project: Path) -> None:
+    boxes = project / "sent"
+    boxes.mkdir()
+    (boxes / "one.tune.json").write_bytes(render(sidecar(project)))
+    (boxes / "two.tune.json").write_bytes(
+        render(replace(sidecar(project, host.box().identity + " twin"), built={}))
+    )
+    with pytest.raises(Refused, match=r"cannot merge vec_add: .*two\.tune\.json does not say which source"):
+        classflows.merge_profiles(project, "", (boxes,))
+
+
+def test_terminal_codes_in_a_boxs_name_are_not_printed(project: Path) -> None:
+    mint_here(project)
+    (project / "evil.tune.json").write_bytes(render(sidecar(project, "\x1b[31m|riscv64||6.1|\x1b]0;x\x07")))
+    _, text = commands_classes.fleet(project, "", [str(project / "evil.tune.json")])
+    assert "\x1b" not in text and "?[31m|riscv64||6.1|?]0;x?" in text

@@ -304,6 +304,9 @@ def test_merge_refuses_another_version_and_another_source() -> None:
     ]
     with pytest.raises(Refused, match="one and two measured another source"):
         merged(*built)
+    silent = Donor("two", replace(built[1].document, built={"f": {"written": "then"}}))
+    with pytest.raises(Refused, match="cannot merge f: two does not say which source it measured"):
+        merged(built[0], silent)
 
 
 def test_merge_keeps_the_digests_that_all_donors_share() -> None:

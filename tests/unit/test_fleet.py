@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -175,6 +176,21 @@ def test_profile_that_measured_another_source_is_stale_whatever_its_compiler() -
     assert "the x86-avx2 profile is stale: source changed" in cell(found, "f", "x86-avx2").reason
 
 
+def test_profile_without_digests_proves_nothing_of_this_tree() -> None:
+    for built in ({}, {"written": "then"}, {"source": "s1"}):
+        cover = cell(judged(whole=SHIPPING, files=shipped(built)), "f", "x86-avx2")
+        assert cover.state == "uncovered"
+        assert "the x86-avx2 profile is stale: no digests recorded for f" in cover.reason
+
+
+def test_class_without_a_profile_that_serves_names_the_one_that_does_not() -> None:
+    torn = {"demo": {"x86-avx2": b"{"}}
+    reason = cell(judged(whole=SHIPPING, files=torn), "f", "x86-avx2").reason
+    assert reason.startswith(
+        "no box of this class, no profile; /project/profiles/x86-avx2.tune-defaults.json: it is unr"
+    )
+
+
 def test_profile_does_not_cover_a_class_that_can_run_more() -> None:
     whole = manifest(family("f", rows=ROWS), scopes=(replace(SHIPPING.scopes[0], families=("f",)),))
     found = judged(record(ICE, WIDE, {"x": "a"}), whole=whole, files=shipped(kernels={"f": "a"}))
@@ -238,9 +254,45 @@ def test_record_that_is_not_whole_counts_for_nothing_and_is_named(bad: Record, w
     assert cell(found, "f", "x86-avx2").state == "uncovered"
 
 
-def test_second_file_of_one_box_is_a_problem() -> None:
-    twin = Record("copy.tune.json", GOOD.found)
-    assert judged(GOOD, twin).problems[0].why == "Zen.tune.json is of the same box"
+def test_copy_of_a_sidecar_neither_helps_nor_hinders() -> None:
+    found = judged(GOOD, Record("copy.tune.json", GOOD.found))
+    assert found.green and [one.name for one in found.spare] == ["copy.tune.json"]
+    assert (
+        "copy.tune.json adds nothing: Zen.tune.json is of the same box, and the same"
+        in report_classes.fleet_text(found)
+    )
+
+
+def test_box_is_heard_by_its_newest_sidecar_in_whatever_order() -> None:
+    old = replace(
+        record(ZEN, AVX2, {"f": "a", "g": "a"}, {**NOW, "source": "s0"}, written="2026-01-01T00:00:00Z"),
+        name="old",
+    )
+    new = replace(record(ZEN, AVX2, {"f": "a", "g": "a"}, written="2026-01-02T00:00:00Z"), name="new")
+    for order in ((old, new), (new, old)):
+        found = judged(*order)
+        assert found.green and [one.name for one in found.witnesses] == ["new"]
+        assert [(one.name, one.why) for one in found.spare] == [("old", "new is of the same box, and newer")]
+
+
+def test_folder_of_boxes_that_no_profile_can_answer_for_asks_for_a_mint_of_each() -> None:
+    many = [
+        record(f"linux|odd{n}||6.1|X", "", {"f": "a"}, {**NOW, "source": "s0"}, arch=f"odd{n}")
+        for n in range(40)
+    ]
+    found = judged(GOOD, *many)
+    assert len(found.remints) == 40 and {one.cpu_class for one in found.remints} == {
+        f"linux-odd{n}" for n in range(40)
+    }
+
+
+def test_two_sidecars_of_one_box_that_cannot_both_be_its_own_are_a_problem() -> None:
+    other = record(ZEN, AVX2, {"f": "a", "g": "reference"})
+    assert judged(GOOD, other).problems[0].why == "Zen.tune.json is of the same box and time, and differs"
+    forged = record(ZEN, WIDE, {"f": "a", "g": "a"}, written="2099-01-01T00:00:00Z")
+    assert judged(GOOD, forged).problems[0].why == (
+        "Zen.tune.json is of the same box and says that it is of class x86-avx2"
+    )
 
 
 def test_row_that_passed_where_it_cannot_run_unmasks_a_swapped_identity() -> None:
@@ -281,6 +333,16 @@ def test_unreadable_record_asks_for_a_mint_of_every_scope_by_file() -> None:
     ]
 
 
+def test_file_that_never_was_a_sidecar_is_to_be_left_out_and_asks_for_no_mint() -> None:
+    found = judged(GOOD, Record("notes.tune.json", Unreadable("not JSON"), junk=True))
+    assert found.remints == () and not found.green
+    text = " ".join(report_classes.fleet_text(found).split())
+    assert text.endswith(
+        "to make it green: leave notes.tune.json out, or put a whole sidecar of its box there"
+    )
+    assert judged(GOOD).green
+
+
 def test_box_of_an_architecture_without_toolchain_cannot_be_compared() -> None:
     arm = "linux|aarch64||6.1|Neoverse"
     found = judged(record(arm, "neon;i8mm", {"f": "a", "g": "a"}, arch="aarch64"))
@@ -314,7 +376,21 @@ def test_records_are_found_below_folders_once_and_hidden_files_are_not(tmp_path:
     names = [Path(one.name).name for one in found]
     assert names == ["one.tune.json", "two.tune.json", "c.tune.json", "d.tune.json"]
     assert [one.signed for one in found] == [True, True, False, False]
+    assert [one.junk for one in found] == [False] * 4
     assert isinstance(found[3].found, Unreadable)
+
+
+@pytest.mark.parametrize("data", [b"", b"<html>", b"{}", b'{"hello": 1}', bytes(4096)])
+def test_file_with_nothing_of_a_sidecar_is_junk(tmp_path: Path, data: bytes) -> None:
+    (tmp_path / "a.tune.json").write_bytes(data)
+    (one,) = evidence.records((tmp_path,))
+    assert one.junk and not one.signed
+
+
+def test_folder_and_pipe_of_a_sidecars_name_are_junk(tmp_path: Path) -> None:
+    (tmp_path / "folder.tune.json").mkdir()
+    os.mkfifo(tmp_path / "pipe.tune.json")
+    assert [one.junk for one in evidence.records((tmp_path,))] == [True, True]
 
 
 def test_place_that_does_not_exist_is_a_usage_error(tmp_path: Path) -> None:

@@ -74,17 +74,27 @@ def test_only_a_lower_rung_exists_and_answers() -> None:
 @pytest.mark.parametrize(
     ("bad", "why"),
     [
-        (b"{", "it is not JSON"),
-        (b"\xff\xfe", "it is not JSON"),
-        (b"[1]", "it is not a JSON object"),
-        (b"[" * 100_000, "it is not JSON"),
+        (b"", "it is unreadable: the file is empty"),
+        (b"{", "it is unreadable: not JSON at line 1 column 2"),
+        (b"\xff\xfe", "it is unreadable: not UTF-8"),
+        (b"[1]", "it is unreadable: the outermost value is not an object"),
+        (b"[" * 100_000, "it is unreadable: nested deeper"),
+        (b'{"kernels": {"f": "a", "f": "b"}}', "the key 'f' stands twice"),
+        (b'{"kernels": {"f": "a"}, "bounds": {"f": {"loss_pct": NaN}}}', "NaN is not a number"),
+        (b'{"kernels": {"f": "\\u001b[31ma"}}', "which is no name"),
+        (b'{"kernels": {"f g": "a"}}', "`kernels` holds 'f g', which is no name"),
+        (b'{"kernels": {"f": "a"}, "format": 2}', "it is written in format 2; this tunebuild reads up to 1"),
+        (b'{"kernels": {"f": "a"}, "format": "new"}', "it is written in format 'new'"),
+        (content({"f": "a"}, **{"class": "x86-avx2"}), "it says class 'x86-avx2'"),
+        (content({"f": "a"}, **{"class": ["\x1b"]}), "it says class ['\\x1b']"),
+        (content({"f": "a"}, arch="aarch64"), "it says arch 'aarch64', x86-vnni512 is of x86_64"),
         (b" " * (profiles.MAX_BYTES + 1), "more than"),
     ],
 )
 def test_unreadable_profile_is_passed_over_with_its_reason(bad: bytes, why: str) -> None:
     chosen = walk(SCOPE, bad, content({"f": "a"}))
     assert chosen.profile is not None and chosen.profile.cpu_class == "x86-vnni256"
-    assert why in chosen.skipped[0][1]
+    assert why in chosen.skipped[0].why and chosen.skipped[0].fix
 
 
 @pytest.mark.parametrize(
@@ -101,13 +111,36 @@ def test_version_pin_compares_text_and_numbers_alike(recorded: object, serves: b
 def test_skipped_version_names_recorded_and_expected() -> None:
     chosen = walk(PINNED, content({"f": "a"}, kernels_version=2))
     assert chosen.profile is None
-    assert chosen.skipped == (("p/x86-vnni512.json", "it has kernels_version 2, this tree has 3"),)
+    assert chosen.skipped[0].line == (
+        "p/x86-vnni512.json is passed over: it has kernels_version 2, this tree has 3; run `tunebuild mint`, then "
+        "`tunebuild profile export`, on a box of x86-vnni512"
+    )
 
 
 @pytest.mark.parametrize("kernels", [{}, {"f": 7}, {"f": ""}, [], None])
 def test_profile_without_winners_ends_the_walk(kernels: object) -> None:
     chosen = walk(SCOPE, content(kernels), content({"f": "a"}))
-    assert (chosen.profile, chosen.skipped[0][1]) == (None, "it names no winner")
+    assert (chosen.profile, chosen.skipped[0].why) == (None, "it names no winner")
+
+
+def test_profile_that_says_its_own_class_and_architecture_in_any_spelling_serves() -> None:
+    chosen = walk(SCOPE, content({"f": "a"}, **{"class": "x86-vnni512"}, arch="AMD64"))
+    assert chosen.profile is not None and chosen.skipped == ()
+
+
+def test_misnamed_profile_says_the_name_that_it_should_have() -> None:
+    (skip,) = walk(SCOPE, content({"f": "a"}, **{"class": "x86-base"})).skipped
+    assert skip.fix.startswith("name it x86-base.tune-defaults.json if it is that, or run `tunebuild mint`")
+
+
+def test_bound_that_is_no_loss_is_not_kept() -> None:
+    losses = {"f": -1, "g": True, "h": "1", "i": 10**400, "j": 2.5}
+    data = json.dumps(
+        {"kernels": {"f": "a"}, "bounds": {k: {"loss_pct": v, "boxes": 7} for k, v in losses.items()}}
+    )
+    read = parse("p", "x86-avx2", data.encode())
+    assert not isinstance(read, Unusable)
+    assert read.bounds == {**{key: {} for key in "fghi"}, "j": {"loss_pct": 2.5}}
 
 
 def test_non_string_winners_and_non_scalar_provenance_are_ignored() -> None:
@@ -150,10 +183,13 @@ def test_family_the_profile_does_not_name_is_the_residue() -> None:
 
 def test_partial_adoption_stamps_the_version_of_the_scope() -> None:
     whole = manifest(family("f"), family("g"), scopes=(replace(PINNED, families=("f", "g")),))
-    assert dict(adopt(whole, profile({"f": "a"})).notes) == {
+    found = profile({"f": "a"})
+    pinned = replace(found, provenance={**found.provenance, "kernels_version": 3})
+    assert dict(adopt(whole, pinned).notes) == {
         "adopted_profile": "x86-avx2",
         "kernels_version": "3",
     }
+    assert adopt(whole, found).kind == "none", "of an unknown version"
 
 
 def test_row_that_the_donor_could_not_run_unlocks_its_family() -> None:
@@ -235,6 +271,27 @@ def test_companions_own_row_travels_with_its_family() -> None:
         ("f", "a"),
         ("f_v", "a"),
     )
+
+
+def test_companion_that_the_profile_does_not_name_follows_and_is_no_residue() -> None:
+    whole = manifest(family("f", companions=(companion("f_v", own_seat=True),)), family("g"))
+    done = adopt(whole, profile({"f": "a"}))
+    assert (done.entries, done.residue) == ((("f", "a"),), ("g",))
+    assert adopt(whole, profile({"f": "a", "g": "a"})).kind == "covered"
+    stamps = resolve(
+        whole, whole.apps[0], profiles=(profiles.source(profile({"f": "a"})),), here=Here.of(AVX2_BOX)
+    )
+    assert stamps.companions == ()
+
+
+def test_scope_without_a_folder_is_answered_where_the_stamp_is() -> None:
+    scopes = (SCOPE, Scope("bare", "misc", (), ("g",)))
+    whole = manifest(family("f"), family("g", module="misc"), scopes=scopes)
+    chosen = (Chosen("demo", profile({"f": "a", "g": "a"})), Chosen("bare", None))
+    done = profiles.adoption(whole, scopes[1], chosen, Here.of(AVX2_BOX), {})
+    assert (done.kind, done.entries) == ("covered", (("g", "a"),))
+    stamps = resolve(whole, whole.apps[0], profiles=profiles.sources(whole, chosen), here=Here.of(AVX2_BOX))
+    assert [(stamp.suffix, stamp.source) for stamp in stamps.seats] == [("a", "profile")] * 2
 
 
 def test_adoption_keeps_what_the_donors_measured() -> None:

@@ -15,9 +15,10 @@ MERGED = Profile(
     {"f": {"loss_pct": 1.25, "boxes": {"x": 1.25, "y": 0.0}}, "g": {"loss_pct": 4.0, "boxes": {"x": 4.0}}},
 )
 SINGLE = Profile("p/x86-base.tune-defaults.json", "x86-base", {"f": "a"}, {})
-TORN = Unusable("p/x86-amx.tune-defaults.json", "it is not JSON")
+TORN = Unusable("p/x86-amx.tune-defaults.json", "it is unreadable", "restore it")
 FOUND = {"demo": (TORN, MERGED, SINGLE), "other": ()}
-CHOSEN = (Chosen("demo", MERGED, (("p/x86-vnni256.tune-defaults.json", "it has v 2, this tree has 3"),)),)
+OTHER = Unusable("p/x86-vnni256.tune-defaults.json", "it has v 2", "mint")
+CHOSEN = (Chosen("demo", MERGED, (TORN, OTHER)),)
 
 
 def test_list_marks_the_profile_that_answers_and_says_why_others_do_not() -> None:
@@ -25,8 +26,8 @@ def test_list_marks_the_profile_that_answers_and_says_why_others_do_not() -> Non
         "scope demo:\n"
         "  x86-avx2  2 entries  within 4.0 % on 2 boxes  answers here\n"
         "  x86-base  1 entry    one box\n"
-        "  p/x86-amx.tune-defaults.json is passed over: it is not JSON\n"
-        "  p/x86-vnni256.tune-defaults.json is passed over: it has v 2, this tree has 3\n"
+        "  p/x86-amx.tune-defaults.json is passed over: it is unreadable; restore it\n"
+        "  p/x86-vnni256.tune-defaults.json is passed over: it has v 2; mint\n"
         "scope other: no profile shipped"
     )
 
@@ -37,7 +38,7 @@ def test_list_as_json_counts_entries_boxes_and_the_worst_bound() -> None:
     assert isinstance(scopes, list) and isinstance(scopes[0], dict)
     assert scopes[0]["chosen"] == "x86-avx2"
     assert scopes[0]["profiles"] == [
-        {"path": TORN.path, "unusable": "it is not JSON"},
+        {"path": TORN.path, "unusable": "it is unreadable", "fix": "restore it"},
         {
             "path": MERGED.path,
             "class": "x86-avx2",
