@@ -1,12 +1,14 @@
 #include "tb/vec_base.h"
+#include "tb/keep_loop.h"
 
 /* 4 x 8 of c, 8 x 8. */
-TB_INLINE void tile8(const float *a, const float *b, float *c)
+TB_INLINE void tile8_4(const float *a, const float *b, float *c)
 {
     vf32 c0_0 = vf32_zero(), c0_1 = vf32_zero();
     vf32 c1_0 = vf32_zero(), c1_1 = vf32_zero();
     vf32 c2_0 = vf32_zero(), c2_1 = vf32_zero();
     vf32 c3_0 = vf32_zero(), c3_1 = vf32_zero();
+    TB_KEEP_LOOP
     for (size_t p = 0; p < 8; p += 2, a += 2, b += 16) {
         const vf32 b0_0 = vf32_load(b + 0);
         const vf32 b0_1 = vf32_load(b + 4);
@@ -41,18 +43,21 @@ TB_INLINE void tile8(const float *a, const float *b, float *c)
 
 static void multiply8(const float *a, const float *b, float *c)
 {
-    for (size_t j = 0; j < 8; j += 8)
-        for (size_t i = 0; i < 8; i += 4)
-            tile8(a + 8 * i, b + j, c + 8 * i + j);
+    for (size_t j = 0; j < 8; j += 8) {
+        size_t i = 0;
+        for (; i < 8; i += 4)
+            tile8_4(a + 8 * i, b + j, c + 8 * i + j);
+    }
 }
 
 /* 4 x 8 of c, 16 x 16. */
-TB_INLINE void tile16(const float *a, const float *b, float *c)
+TB_INLINE void tile16_4(const float *a, const float *b, float *c)
 {
     vf32 c0_0 = vf32_zero(), c0_1 = vf32_zero();
     vf32 c1_0 = vf32_zero(), c1_1 = vf32_zero();
     vf32 c2_0 = vf32_zero(), c2_1 = vf32_zero();
     vf32 c3_0 = vf32_zero(), c3_1 = vf32_zero();
+    TB_KEEP_LOOP
     for (size_t p = 0; p < 16; p += 2, a += 2, b += 32) {
         const vf32 b0_0 = vf32_load(b + 0);
         const vf32 b0_1 = vf32_load(b + 4);
@@ -87,18 +92,21 @@ TB_INLINE void tile16(const float *a, const float *b, float *c)
 
 static void multiply16(const float *a, const float *b, float *c)
 {
-    for (size_t j = 0; j < 16; j += 8)
-        for (size_t i = 0; i < 16; i += 4)
-            tile16(a + 16 * i, b + j, c + 16 * i + j);
+    for (size_t j = 0; j < 16; j += 8) {
+        size_t i = 0;
+        for (; i < 16; i += 4)
+            tile16_4(a + 16 * i, b + j, c + 16 * i + j);
+    }
 }
 
 /* 4 x 8 of c, 32 x 32. */
-TB_INLINE void tile32(const float *a, const float *b, float *c)
+TB_INLINE void tile32_4(const float *a, const float *b, float *c)
 {
     vf32 c0_0 = vf32_zero(), c0_1 = vf32_zero();
     vf32 c1_0 = vf32_zero(), c1_1 = vf32_zero();
     vf32 c2_0 = vf32_zero(), c2_1 = vf32_zero();
     vf32 c3_0 = vf32_zero(), c3_1 = vf32_zero();
+    TB_KEEP_LOOP
     for (size_t p = 0; p < 32; p += 2, a += 2, b += 64) {
         const vf32 b0_0 = vf32_load(b + 0);
         const vf32 b0_1 = vf32_load(b + 4);
@@ -133,9 +141,11 @@ TB_INLINE void tile32(const float *a, const float *b, float *c)
 
 static void multiply32(const float *a, const float *b, float *c)
 {
-    for (size_t j = 0; j < 32; j += 8)
-        for (size_t i = 0; i < 32; i += 4)
-            tile32(a + 32 * i, b + j, c + 32 * i + j);
+    for (size_t j = 0; j < 32; j += 8) {
+        size_t i = 0;
+        for (; i < 32; i += 4)
+            tile32_4(a + 32 * i, b + j, c + 32 * i + j);
+    }
 }
 
 void sgemm_tiny__isa_base_mr4_nv2_deep2(const float *restrict a, const float *restrict b, float *restrict c, size_t size)
