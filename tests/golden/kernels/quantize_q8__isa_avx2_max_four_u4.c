@@ -1,4 +1,5 @@
 #include "tb/vec_avx2.h"
+#include "tb/four_scales.h"
 
 TB_INLINE void quantize4(const float *x, int8_t *q, float *d)
 {
@@ -37,8 +38,7 @@ TB_INLINE void quantize4(const float *x, int8_t *q, float *d)
     max3 = vf32_max(max3, vf32_abs(x3_3));
 
     vf32_hmax4(max, max0, max1, max2, max3);
-    for (int j = 0; j < 4; j++)
-        inverse[j] = max[j] >= 0x1p-120f ? 127.0f / max[j] : 0.0f;
+    tb_four_inverses(inverse, max);
 
     const vf32 inverse0 = vf32_set(inverse[0]);
     const vf32 scaled0[] = {

@@ -1,4 +1,5 @@
 #include "tb/vec_avx2.h"
+#include "tb/four_scales.h"
 #include "tb/q8_0.h"
 
 TB_INLINE void quantize4(const float *x, tb_block_q8_0 *y)
@@ -39,8 +40,7 @@ TB_INLINE void quantize4(const float *x, tb_block_q8_0 *y)
     max3 = vf32_max(max3, vf32_abs(x3_3));
 
     vf32_hmax4(max, max0, max1, max2, max3);
-    for (int j = 0; j < 4; j++)
-        inverse[j] = max[j] >= 0x1p-120f ? 127.0f / max[j] : 0.0f;
+    tb_four_inverses(inverse, max);
 
     const vf32 inverse0 = vf32_set(inverse[0]);
     const vf32 scaled0[] = {
@@ -71,8 +71,7 @@ TB_INLINE void quantize4(const float *x, tb_block_q8_0 *y)
         vf32_mul(x3_3, inverse3),
     };
 
-    for (int j = 0; j < 4; j++)
-        d[j] = tb_f16_from_f32(max[j] / 127.0f);
+    tb_four_scales_f16(d, max);
     memcpy(y[0].d, d + 0, sizeof *d);
     vf32_store_i8_32(y[0].q, scaled0);
     memcpy(y[1].d, d + 1, sizeof *d);
