@@ -23,6 +23,7 @@ WINDOW_NS = 400_000.0
 BUDGET_NS = 1.6e9  # of one shape
 ROUNDS = (15, 61)
 SHARED = 0.97
+WARM_CALLS, WARM_NS = 4, 1e7
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +124,7 @@ def _windows(
     """Nanoseconds a call, by entrant and round. ``slow`` ones take part in the first rounds only if they are."""
     reps = {index: _reps(shim, index) for index in running}
     walls = {index: shim.time(index, reps[index])[0] for index in running}
+    warm = {index: warming(reps[index], walls[index] / reps[index]) for index in running}
     some = {index: 3 if walls[index] < 1e8 else 1 for index in slow if walls[index] > 4 * WINDOW_NS}
     low, high = (7, 11) if quick else ROUNDS
     rounds = int(min(high, max(low, BUDGET_NS / sum(walls[index] for index in running if index not in some))))
@@ -130,7 +132,7 @@ def _windows(
     for number in range(rounds):
         entrants = [index for index in running if number < some.get(index, rounds)]
         for index in order.sample(entrants, len(entrants)):
-            found[index].append(_window(shim, index, reps[index]))
+            found[index].append(_window(shim, index, reps[index], warm[index]))
     return found
 
 
@@ -143,9 +145,17 @@ def _reps(shim: Shim, index: int) -> int:
     return max(1, round(reps * WINDOW_NS / wall))
 
 
-def _window(shim: Shim, index: int, reps: int) -> float:
-    # Once at the least: peers may share an operand that ours has a copy of, and who ran last would find it warm.
-    shim.time(index, max(1, reps // 16))
+def warming(reps: int, call_ns: float) -> int:
+    """Untimed calls before a window of ``reps`` calls, each of ``call_ns``.
+
+    Peers share operands of which ours has a copy, and who ran last would find them warm. One call does not make up for
+    it: the last cache keeps what is read again, which of a shared operand is each entrant's every call.
+    """
+    return max(1, reps // 16, min(WARM_CALLS, int(WARM_NS / call_ns)))
+
+
+def _window(shim: Shim, index: int, reps: int, warm: int) -> float:
+    shim.time(index, warm)
     for _ in range(4):
         wall, cpu = shim.time(index, reps)
         if cpu / wall >= SHARED:

@@ -13,7 +13,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[2] / "bench"))
 
 from peerlab import goals, page
-from peerlab.duel import Ratio, ratio
+from peerlab.duel import Ratio, ratio, warming
 from peerlab.families import catalogue
 
 from tunebuild import manifest
@@ -53,6 +53,19 @@ def test_interval_of_a_known_median_covers_it_in_95_percent_of_samples() -> None
     samples = [ratio([rng.lognormvariate(0.0, 0.1) for _ in range(31)]) for _ in range(2000)]
     covered = sum(sample.low <= 1.0 <= sample.high for sample in samples)
     assert covered >= 1900
+
+
+# --- the window --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("reps", "call_ns", "calls"),
+    [(1600, 250.0, 100), (66, 6_000.0, 4), (1, 700_000.0, 4), (1, 3.7e6, 2), (1, 5e7, 1)],
+)
+def test_window_of_few_calls_follows_four_untimed_ones_unless_they_are_long(
+    reps: int, call_ns: float, calls: int
+) -> None:
+    assert warming(reps, call_ns) == calls
 
 
 # --- the goals --------------------------------------------------------------------------------------
