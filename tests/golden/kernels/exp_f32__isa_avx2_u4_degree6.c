@@ -3,15 +3,15 @@
 
 TB_INLINE void become(vf32 *x, int count) { vf32_exp_each(x, count, 6); }
 
-void exp_f32__isa_avx2_u2_degree6(const float *restrict x, float *restrict y, size_t n)
+void exp_f32__isa_avx2_u4_degree6(const float *restrict x, float *restrict y, size_t n)
 {
     size_t i = 0;
-    for (; n - i >= 2 * VF32_LANES; i += 2 * VF32_LANES) {
-        vf32 v[2];
-        TB_EACH(j, 2)
+    for (; n - i >= 4 * VF32_LANES; i += 4 * VF32_LANES) {
+        vf32 v[4];
+        TB_EACH(j, 4)
             v[j] = vf32_load(x + i + j * VF32_LANES);
-        become(v, 2);
-        TB_EACH(j, 2)
+        become(v, 4);
+        TB_EACH(j, 4)
             vf32_store(y + i + j * VF32_LANES, v[j]);
     }
     for (; n - i >= VF32_LANES; i += VF32_LANES) {
