@@ -142,7 +142,8 @@ def _agreement(findings: Sequence[dict[str, str] | None]) -> str:
         return ""
     return (
         f"all {len(told)} rows differ from the reference and agree with each other"
-        f" ({told[0]['got']}, the reference {told[0]['want']}): suspect the reference first"
+        f" ({told[0]['got']}, the reference {told[0]['want']}): suspect the reference, or what all rows share,"
+        " their template and headers"
     )
 
 

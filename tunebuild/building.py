@@ -122,11 +122,11 @@ def _build_tune(root: Path, *, say: Say, explain: bool = False, target: str = ""
         front.must(replace(rows, failures=troubled), "the tune build")
     broken = _broken(generated, rows, known)
     binary = graph.moved(graph.tune_binary(generated.plan), generated.graph.folder)
-    linkable = all("defines" not in entry for entry in broken.values())
+    linkable = not any(mark in entry for entry in broken.values() for mark in ("defines", "undefined"))
     others = tuple(
         failure
         for failure in rows.failures
-        # A symbol that two rows define fails the link before anything can be said of the rows.
+        # A symbol that two rows define, or that nothing does, fails the link before a row can be left out.
         if _symbol(failure) not in broken and (linkable or failure.output != binary)
     )
     if others:
@@ -160,10 +160,12 @@ def _symbol(failure: Failure) -> str:
 def _broken(
     generated: Generated, ran: Ran, known: Mapping[str, Mapping[str, str]]
 ) -> dict[str, dict[str, str]]:
-    """Rows that cannot be linked: those whose edge failed, with the compiler's words, and those whose object
-    does not define its own symbol and nothing else (``defines`` marks these). Their text's digest as well."""
+    """Rows that cannot be linked, with the digest of their text and the reason: those whose edge failed, those
+    whose object does not define its own symbol and nothing else (``defines`` marks these), and those that call
+    what nothing defines (``undefined`` names it)."""
     words = {_symbol(failure): failure.words.strip() for failure in ran.failures}
     fresh = frozenset((*ran.made, *ran.hits))
+    lacking = _undefined(generated, ran, known)
     found: dict[str, dict[str, str]] = {}
     for planned in generated.plan.families:
         for row in planned.built:
@@ -175,12 +177,36 @@ def _broken(
                 if name in words:
                     told = _from_template(generated, function, text, words[name])
                     found[name] = {"digest": digest, "why": told}
+                elif lacking and (called := judge.called(generated.root / output) & lacking):
+                    why = f"it calls {', '.join(sorted(called))}, which nothing defines: misspelt, or not in `support`"
+                    found[name] = {"digest": digest, "why": why, "undefined": " ".join(sorted(called))}
                 elif output in fresh:
                     if fault := judge.symbol_fault(generated.root / output, name):
                         found[name] = {"digest": digest, "why": fault, "defines": "other"}
                 elif "defines" in known.get(name, {}) and known[name].get("digest") == digest:
                     found[name] = dict(known[name])
     return found
+
+
+_UNDEFINED = re.compile(r"undefined (?:reference to|symbol:) [`'\"]?([\w.$]+)")
+
+
+def _undefined(generated: Generated, ran: Ran, known: Mapping[str, Mapping[str, str]]) -> frozenset[str]:
+    """Symbols that nothing defines: those that the link names, and those known for it, unless an object that is
+    no row's defines them by now."""
+    binary = graph.moved(graph.tune_binary(generated.plan), generated.graph.folder)
+    named = {
+        name
+        for failure in ran.failures
+        if failure.output == binary
+        for name in _UNDEFINED.findall(failure.words)
+    }
+    before = {name for entry in known.values() for name in entry.get("undefined", "").split()}
+    if before:
+        rows = {edge.output for edge in generated.graph.edges if edge.symbol}
+        for path in set(generated.graph.by_output()[binary].inputs) - rows:
+            before -= judge.defined(generated.root / path)
+    return frozenset(named | before)
 
 
 _COMPLAINT = re.compile(r"^[^\s:]+:(\d+):(?:\d+:)? (?:fatal )?error: (.+)$", re.M)

@@ -80,21 +80,20 @@ def subject(family: Family, companion: Companion | None = None) -> Subject:
 
 
 def gate_cases(of: Subject) -> tuple[Case, ...]:
-    """Three calls a size: the first fill at one offset, another fill, the first fill at mixed offsets.
+    """Every size with every fill; the first fill twice, at one offset and at mixed offsets.
 
-    The first fill comes twice, since the others may hide an error (in a sum that is infinite anyway);
-    those and the offsets rotate over the sizes. Every call is made flush left and flush right, on two data.
+    The first fill comes twice, since the others may hide an error (in a sum that is infinite anyway). The
+    offsets go round over sizes and fills. Every call is made flush left and flush right, on two data.
     """
     check = of.check
     offsets, fills = check.offsets or (0,), check.fills or ("normal",)
-    others = fills[1:] or fills
-    cases = []
+    cases: list[Case] = []
     for at, size in enumerate(check.sizes):
         turn = offsets[at % len(offsets) :] + offsets[: at % len(offsets)]
-        three = ((turn[:1], fills[0]), (turn[1:2] or turn[:1], others[at % len(others)]), (turn, fills[0]))
-        cases += [
-            Case(size, offset, fill, seed=3 * at + number + 1) for number, (offset, fill) in enumerate(three)
-        ]
+        calls = [(turn[:1], fills[0]), (turn, fills[0])]
+        for number, fill in enumerate(fills[1:] or fills, 1):
+            calls.append(((turn[number % len(turn)],), fill))
+        cases += [Case(size, offset, fill, seed=len(cases) + n + 1) for n, (offset, fill) in enumerate(calls)]
     return tuple(dict.fromkeys(cases))
 
 

@@ -147,24 +147,26 @@ def reference_sources(plan: Plan) -> dict[str, str]:
     files: dict[str, str] = {}
     for planned in plan.families:
         for function in planned.functions:
-            files |= _reference_file(
-                plan.manifest, planned.family, function.name, function.reference, REFERENCE
-            )
+            body = function.reference
+            files |= _reference_file(plan.manifest, planned.family, function.function, body, REFERENCE)
         if planned.family.oracle:
-            files |= _reference_file(
-                plan.manifest, planned.family, planned.family.name, planned.family.oracle, "oracle"
-            )
+            own = planned.functions[0].function
+            files |= _reference_file(plan.manifest, planned.family, own, planned.family.oracle, "oracle")
     return files
 
 
-def _reference_file(manifest: Manifest, family: Family, name: str, body: Path, suffix: str) -> dict[str, str]:
+def _reference_file(
+    manifest: Manifest, family: Family, function: Function, body: Path, suffix: str
+) -> dict[str, str]:
+    """The body under another name, then its prototype: the compiler refuses a body of another signature."""
     inside = _relative(body, manifest.project.root, f"{GENERATED}/reference")
-    renamed = symbol(name, suffix)
+    name, renamed = function.name, symbol(function.name, suffix)
     return {
         f"{GENERATED}/reference/{renamed}.c": (
             f"/* {renamed}: the hand-written body under the name of its row. */\n"
             f"#include <stddef.h>\n#include <stdint.h>\n{_constants_include(manifest, family)}"
             f'#include "tb_loop.h"\n#define {name} {renamed}\n#include "{inside}"\n'
+            f"{with_symbol(function, renamed)}; /* as tune.toml declares it */\n"
         )
     }
 

@@ -31,6 +31,8 @@ PCH_TEXT = (
 # alignment once decided winners by its own.
 BASE_FLAGS = ("-fPIC", "-fvisibility=hidden")
 ROW_FLAGS = ("-falign-functions=64",)
+# A symbol that nothing defines fails the link, not whoever loads the library.
+SHARED_FLAGS = ("-shared", "-Wl,-z,defs")
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,7 +252,7 @@ def tune_edges(
         others.append(_plain(plan, first, f"{codegen.GENERATED}/tune/{name}.c", output, default))
         objects.append(output)
     binary = tune_binary(plan)
-    link = Edge("link", binary, tuple(objects), ("-shared",), libs=("-lm",), mode="tune")
+    link = Edge("link", binary, tuple(objects), SHARED_FLAGS, libs=("-lm",), mode="tune")
     return [*_with_headers_precompiled(row_edges, heavy, kinds), *others, link], binary
 
 
@@ -319,7 +321,7 @@ def app_edges(
     libs = (*app.libs, "-lm")
     for output in app_outputs(app):
         rule = "archive" if output.endswith(".a") else "link"
-        shared = ("-shared",) if output.endswith(".so") else ()
+        shared = SHARED_FLAGS if output.endswith(".so") else ()
         edges.append(
             Edge(
                 rule,
@@ -363,7 +365,7 @@ def sanitized(graph: Graph) -> Graph:
             output=move(edge.output),
             inputs=tuple(map(move, edge.inputs)),
             implicit=tuple(map(move, edge.implicit)),
-            flags=(*map(flag, edge.flags), *SANITIZE_FLAGS),
+            flags=(*(flag(word) for word in edge.flags if word not in SHARED_FLAGS[1:]), *SANITIZE_FLAGS),
         )
         for edge in graph.edges
         if edge.mode != "normal"

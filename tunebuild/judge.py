@@ -139,6 +139,22 @@ def symbol_fault(path: Path, name: str) -> str:
     return f"it defines {', '.join(others)} besides {name}: make that static" if others else ""
 
 
+def called(path: Path) -> frozenset[str]:
+    """The symbols that an object wants others to define; none where there is no object."""
+    try:
+        return frozenset(elf.scan_object(path).undefined)
+    except (OSError, ValueError):
+        return frozenset()
+
+
+def defined(path: Path) -> frozenset[str]:
+    """The symbols that an object offers to others; none where there is no object."""
+    try:
+        return frozenset(elf.scan_object(path).defined)
+    except (OSError, ValueError):
+        return frozenset()
+
+
 def _object_fault(generated: Generated, planned: PlannedFamily, suffix: str) -> str:
     """Constructors, ifuncs and writable data: code that would run unasked, or state that a race cannot see."""
     if generated.graph.folder != graph.BUILD:  # sanitizers add constructors and data of their own

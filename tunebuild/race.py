@@ -358,6 +358,8 @@ def _row_result(track: Track, standing: Standing | None, seen: Seen, row: int, c
     gain = sum(w * g for w, g in zip(standing.weights, gains, strict=True))
     error = 0.0 if row == control else 100 * standing.error(row, control)
     interval = None if row == control else sign_interval(_paired(seen, row, control, standing.weights))
+    if interval is not None:  # of the pairs alone; the estimate is of all windows, and may lie beside it
+        interval = min(interval[0], gain), max(interval[1], gain)
     return replace(
         result,
         gain_pct=to_pct(gain),

@@ -316,6 +316,51 @@ def test_disk_that_is_full_while_rows_compile_rejects_no_row(project: Project) -
     assert "rejected" not in done.stderr
 
 
+def test_row_that_calls_what_nothing_defines_is_rejected_alone_until_something_does(project: Project) -> None:
+    call = """{% if u == 8 %}
+    float helper(float x);
+    sum += helper(sum);
+{% endif %}
+    return sum;"""
+    project.edit("kernels/templates/dot_f32/kernel.c.j2", "    return sum;", call)
+
+    def rows() -> dict[str, str]:
+        done = project.run("test", "dot_f32", "--json", code=None)
+        family = json.loads(done.stdout.splitlines()[-1])["families"][0]
+        assert all(
+            "it calls helper, which nothing defines" in row["why"] for row in family["rows"] if row["stage"]
+        )
+        return {row["row"]: row["word"] for row in family["rows"]}
+
+    first = rows()
+    assert {row for row, word in first.items() if word == "rejected"} == {"isa_base_u8", "isa_avx2_u8"}
+    assert first["isa_base_u4"] == "passed"
+    assert rows() == first, "known from the build before"
+    project.edit("tune.toml", "[family.dot_f32]", '[family.dot_f32]\nsupport = ["dot_f32/helper.c"]')
+    project.write(
+        "kernels/templates/dot_f32/helper.c",
+        "float helper(float x);\nfloat helper(float x) { (void)x; return 0; }\n",
+    )
+    assert "rejected" not in rows().values()
+
+
+def test_library_with_a_symbol_that_nothing_defines_is_not_built(project: Project) -> None:
+    project.edit(
+        "kernels/templates/dot_f32/kernel.c.j2", "{{ prototype }}", "float no_such(void);\n{{ prototype }}"
+    )
+    project.edit("kernels/templates/dot_f32/kernel.c.j2", "float sum = 0.0f;", "float sum = no_such();")
+    done = project.run("build", "--json", code=1)
+    assert "undefined reference to `no_such'" in json.loads(done.stdout.splitlines()[-1])["error"]
+    assert not (project.root / "build/normal/libdemo.so").exists()
+
+
+def test_reference_of_another_signature_than_the_prototype_does_not_build(project: Project) -> None:
+    project.edit("kernels/templates/dot_f32/reference.c", "float dot_f32(", "double dot_f32(")
+    done = project.run("test", "--json", code=1)
+    error = json.loads(done.stdout.splitlines()[-1])["error"]
+    assert "conflicting types for 'dot_f32__reference'" in error + done.stderr
+
+
 def test_link_that_fails_is_told_in_the_linkers_words(project: Project) -> None:
     project.edit(
         "kernels/templates/dot_f32/kernel.c.j2", "{{ prototype }}", "float no_such(void);\n{{ prototype }}"

@@ -47,12 +47,11 @@ def packed() -> Subject:
 PACK = Driver("pack", "", False, ("w", "w0"), ("m",), ("reference", *(row.suffix for row in packed().rows)))
 
 
-def test_every_size_meets_the_first_fill_twice_and_another_once() -> None:
+def test_every_size_meets_every_fill_and_the_first_one_twice() -> None:
     cases = calls.gate_cases(dot())
     for size in SIZES:
         fills = [case.fill for case in cases if case.scalars == size]
-        assert len(fills) == 3 and fills.count("normal") == 2
-    assert {case.fill for case in cases} == set(FILLS)
+        assert set(fills) == set(FILLS) and fills.count("normal") == 2 and len(fills) == len(FILLS) + 1
     assert {case.offsets for case in cases} >= {(0,), (1,), (3,), (0, 1, 3), (1, 3, 0)}
     assert len({case.seed for case in cases}) == len(cases)
 
