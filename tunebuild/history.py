@@ -43,17 +43,23 @@ def directory(identity: str, environ: Mapping[str, str] = os.environ) -> Path:
 
 
 def archive(
-    path: Path, identity: str, *, now: datetime | None = None, environ: Mapping[str, str] = os.environ
+    path: Path,
+    identity: str,
+    *,
+    written: bytes | None = None,
+    now: datetime | None = None,
+    environ: Mapping[str, str] = os.environ,
 ) -> Path | None:
-    """Copy the sidecar of a successful mint; None, and a warning, when that fails.
+    """Keep the sidecar of a successful mint; None, and a warning, when that fails.
 
+    ``written``: what this mint wrote there, where another may have written since; the file as it stands by default.
     The same write is kept once, whoever archives it: a tuner of one's own and the mint that ran it both do.
     """
-    if (last := _last(path, identity, environ)) is not None:
+    if (last := _last(path, written, identity, environ)) is not None:
         return last
 
     def copy(target: Path) -> None:
-        emit.write_durable(target, path.read_bytes())
+        emit.write_durable(target, path.read_bytes() if written is None else written)
 
     return _put(path, identity, sidecar.SUFFIX, copy, now, environ)
 
@@ -82,12 +88,13 @@ def archive_failed(
     return _put(path, identity, FAILED_SUFFIX, write, moment, environ)
 
 
-def _last(path: Path, identity: str, environ: Mapping[str, str]) -> Path | None:
-    """The newest archived mint of this app, when it is the sidecar as it stands."""
+def _last(path: Path, written: bytes | None, identity: str, environ: Mapping[str, str]) -> Path | None:
+    """The newest archived mint of this app, when it is what was written, or the sidecar as it stands."""
     stem = path.name.removesuffix(sidecar.SUFFIX)
     mints = [entry for entry in entries(identity, environ, stem) if entry.kind == "mint"]
     try:
-        return mints[-1].path if mints and mints[-1].path.read_bytes() == path.read_bytes() else None
+        data = path.read_bytes() if written is None else written
+        return mints[-1].path if mints and mints[-1].path.read_bytes() == data else None
     except OSError:
         return None
 

@@ -25,7 +25,7 @@ from tunebuild import (
     resolve,
     sidecar,
 )
-from tunebuild.document import Document, Json
+from tunebuild.document import Document, Json, render
 from tunebuild.errors import REFUSED, Refused, TooLoud, WorkFailed
 from tunebuild.generate import Generated
 from tunebuild.measure import PROTOCOL_VERSION
@@ -59,9 +59,8 @@ def run(root: Path, asked: Asked, progress: Progress, say: building.Say) -> Fini
         raise
     read = minted.generated.records[minted.app.name]
     history.backup(read.path)
-    if minted.raced:
-        _save(minted)
-    codes = (
+    written = _save(minted) if minted.raced else None
+    codes = tuple(
         (scope.name, _run_tuner(minted.generated, minted.app, scope, only, asked, say))
         for scope, only in _custom_tuners(minted, asked)
     )
@@ -70,17 +69,20 @@ def run(root: Path, asked: Asked, progress: Progress, say: building.Say) -> Fini
     diff: tuple[str, ...] = ()
     if isinstance(read.found, Document) and isinstance(found, Document):
         diff = tuple(mintdiff.lines(mintdiff.diff(read.found, found)))
-    archived = _archive(read.path, minted.generated.box.identity, failed, asked)
+    own = None if codes else written  # tuners of scopes have written since
+    archived = _archive(read.path, minted.generated.box.identity, failed, asked, own)
     _note_refusals(minted, failed, asked)
     built = building.build(root, "normal", enforce=False, say=say)
     status = building.status_of(built.generated, built.generated.app(minted.app.name))
     return Finished(minted, status, read.path, diff, archived, failed)
 
 
-def _archive(path: Path, identity: str, failed: tuple[tuple[str, int], ...], asked: Asked) -> Path | None:
+def _archive(
+    path: Path, identity: str, failed: tuple[tuple[str, int], ...], asked: Asked, written: bytes | None
+) -> Path | None:
     """Keep what was written, or a stub that says which tuner failed."""
     if not failed:
-        return history.archive(path, identity, environ=asked.environ)
+        return history.archive(path, identity, written=written, environ=asked.environ)
     note = "; ".join(f"the tuner of scope {scope} ended with {code}" for scope, code in failed)
     return history.archive_failed(path, identity, verdict="failed", note=note, environ=asked.environ)
 
@@ -109,7 +111,7 @@ def _archive_refusal(root: Path, asked: Asked, refused: Refused) -> None:
     )
 
 
-def _save(minted: Minted) -> None:
+def _save(minted: Minted) -> bytes:
     generated, read = minted.generated, minted.generated.records[minted.app.name]
     kernels: dict[str, str] = {}
     tables: dict[str, Mapping[str, Json]] = {}
@@ -142,7 +144,7 @@ def _save(minted: Minted) -> None:
         full=demanded <= set(kernels),
     )
     app = minted.app
-    sidecar.save(
+    merged = sidecar.save(
         read.path,
         change,
         box=generated.box,
@@ -151,6 +153,7 @@ def _save(minted: Minted) -> None:
         binary_s=read.binary_s,
         pins=read.pins,
     )
+    return render(merged.document)
 
 
 def _notes(minted: Minted) -> dict[str, str | int | float]:

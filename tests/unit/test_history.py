@@ -67,6 +67,19 @@ def test_same_write_is_archived_once(tmp_path: Path, sidecar_file: Path) -> None
     assert history.archive(sidecar_file, IDENTITY, now=later, environ=environ) != first
 
 
+def test_mint_keeps_what_it_wrote_though_another_has_written_since(
+    tmp_path: Path, sidecar_file: Path
+) -> None:
+    environ = {"TUNEBUILD_HISTORY": str(tmp_path / "history")}
+    own, others = sidecar_file.read_bytes(), sidecar_file.read_bytes() + b"\n"
+    sidecar_file.write_bytes(others)
+    first = history.archive(sidecar_file, "box", written=own, environ=environ)
+    second = history.archive(sidecar_file, "box", written=others, environ=environ)
+    assert first and second and first != second
+    assert (first.read_bytes(), second.read_bytes()) == (own, others)
+    assert history.archive(sidecar_file, "box", written=others, environ=environ) == second
+
+
 def test_failure_is_a_stub_whose_words_are_escaped(tmp_path: Path, sidecar_file: Path) -> None:
     environ = {"TUNEBUILD_HISTORY": str(tmp_path / "h")}
     note = 'cc says "no"\n\\ end'
