@@ -14,12 +14,12 @@ MEMO = "build/memo"  # and a mode: build/memo.normal
 STATUS = "build/status.json"  # what `status` answers while its memo holds
 OURS = ("build/build.ninja", "build/local.ninja", "build/generate.d")
 CLOCK_STEP_NS = 20_000_000  # a file's change time may lag the clock by a tick
-VERSION = "tunebuild memo 2"
-ENVIRONMENT = (
+VERSION = "tunebuild memo 3"
+ENVIRONMENT = (  # beside what a compiler reads, which is `keys.ENVIRONMENT`
     "CC", "PATH", "TUNEBUILD_MANIFEST", "TUNEBUILD_POLICY", "TUNEBUILD_FORCE_FEATURES", "TUNEBUILD_CACHE",
-    "TUNEBUILD_MODE", "CPATH", "C_INCLUDE_PATH", "LIBRARY_PATH",
+    "TUNEBUILD_MODE",
 )  # fmt: skip
-_HEAD = 6  # fields before the files: version, root, kernel, environment, number of files, ninja
+_HEAD = 7  # fields before the files: version, root, kernel, variables, their values, number of files, ninja
 _ABSENT = b"-"
 
 
@@ -33,17 +33,25 @@ def signature(path: bytes, folder: int | None = None) -> bytes:
     return b"%d %d %d %d" % (found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
 
 
-def _said(root: str) -> list[bytes]:
+def _said(root: str, names: bytes) -> list[bytes]:
     """What an answer depends on beside files. The root is among it: a copied tree's memo speaks of the other
-    tree's files."""
-    environment = "\n".join(f"{name}={os.environ[name]}" for name in ENVIRONMENT if name in os.environ)
-    return [os.fsencode(word) for word in (VERSION, os.path.realpath(root), os.uname().release, environment)]
+    tree's files. ``names``: the variables that count, which a memo keeps so that reading it imports no list."""
+    environ = os.environb
+    values = b"\n".join(b"%s=%s" % (name, environ[name]) for name in names.split() if name in environ)
+    return [
+        *(os.fsencode(word) for word in (VERSION, os.path.realpath(root), os.uname().release)),
+        names,
+        values,
+    ]
 
 
 def taken(root: str, ninja: str, paths: list[str]) -> bytes:
     """These files as they are now. A path below ``root`` may be relative to it."""
+    from tunebuild import keys
+
+    counting = " ".join(dict.fromkeys((*ENVIRONMENT, *keys.ENVIRONMENT)))
     names = [os.fsencode(path) for path in paths]
-    fields = [*_said(root), b"%d" % len(names), os.fsencode(ninja)]
+    fields = [*_said(root, counting.encode()), b"%d" % len(names), os.fsencode(ninja)]
     folder = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
     try:
         for name in names:
@@ -91,15 +99,15 @@ def holds(root: str, mode: str) -> str:
         return ""
     try:
         names, signatures = fields[_HEAD::2], fields[_HEAD + 1 :: 2]
-        whole = len(fields) >= _HEAD and fields[4] == b"%d" % len(names) and len(names) == len(signatures)
-        if not whole or fields[:4] != _said(root):
+        whole = len(fields) >= _HEAD and fields[5] == b"%d" % len(names) and len(names) == len(signatures)
+        if not whole or fields[:5] != _said(root, fields[3]):
             return ""
         for name, was in zip(names, signatures, strict=True):
             if signature(name, folder) != was:
                 return ""
     finally:
         os.close(folder)
-    return os.fsdecode(fields[5])
+    return os.fsdecode(fields[6])
 
 
 def status(root: str, app: str) -> dict[str, object] | None:

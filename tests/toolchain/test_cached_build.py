@@ -97,3 +97,11 @@ def test_cache_that_cannot_be_written_is_said_once(first: Checkout) -> None:
     first.cache.write_text("a file stands here")
     assert ROW in first.build()["made"]
     assert first.said.count("cannot write the cache") == 1
+
+
+def test_variable_that_changes_what_the_compiler_writes_rebuilds_and_going_back_hits(first: Checkout) -> None:
+    built = first.build()["made"]
+    aged = first.build(SOURCE_DATE_EPOCH="86400")["made"]
+    assert ROW in built and ROW in aged
+    back = first.build()
+    assert not back["made"] and ROW in back["hits"]
