@@ -21,6 +21,7 @@ from tunebuild.verdict import (
     parse_demand,
     unsatisfied,
     verdict,
+    whole_file,
 )
 
 BOX = Box("linux|x86_64||6.8.0-45-generic|AMD EPYC", "x86_64", frozenset({"avx2", "fma"}))
@@ -227,6 +228,21 @@ def test_absent_compiler_is_no_change_unless_its_rows_were_never_raced_here(
     known = tree("dot", compiler=now)
     assert changes(document, "dot", known, None) == here
     assert changes(document, "dot", known, None, elsewhere=True) == elsewhere
+
+
+def test_optional_compiler_that_appears_stales_the_seats_with_its_rows_and_not_the_file() -> None:
+    one = {"dot": {**TREE["dot"], "compiler": "absent; gcc 12"}}
+    document = replace(FULL, kernels={"dot": "u4"}, built=one)
+    now: dict[str, Built] = {
+        "dot": {**TREE["dot"], "compiler": "clang 14; gcc 12"},
+        "axpy": {**TREE["axpy"], "compiler": "gcc 12"},
+    }
+    found = judge(document, Demand(("dot",)), built_now=now)
+    assert (found.reason, found.stale) == ("stale_binary", ("dot",))
+    assert found.detail == "dot (compiler: absent; gcc 12 -> clang 14; gcc 12 changed)"
+    assert whole_file(document, box=BOX, built_now=now).reason == "none"
+    other = {"dot": {**TREE["dot"], "compiler": "clang 14; gcc 13"}}
+    assert whole_file(document, box=BOX, built_now=other).reason == "stale_binary"
 
 
 def test_input_that_one_side_does_not_know_is_no_change() -> None:
