@@ -331,6 +331,8 @@ def _check_work(table: WorkloadTable, known: frozenset[str], path: KeyPath, note
         notes.add(path, f"`{table.work}` is {count!r}", "write the operations of one call, such as 2*n")
 
 
+WORKLOAD_KEYS = ("work", "cache", "weight", "fill")
+
 _LIMITS = {
     f"{sign}{bits}": (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if sign == "i" else (0, 2**bits - 1)
     for sign in "iu"
@@ -348,6 +350,10 @@ def _check_scalar(
     if element not in _LIMITS:
         return
     if not isinstance(value, int):
+        import difflib
+
+        if parameter is None and difflib.get_close_matches(key, WORKLOAD_KEYS, 1):
+            return  # a key of the table, misspelt: what nothing uses is noted
         ctype = parameter.ctype if parameter else "int64_t"
         site.notes.add(path, f"{value} for `{ctype} {key}`", "write an integer")
         return
@@ -369,8 +375,8 @@ def _unused(site: Site, tables: Tables, arguments: tuple[Argument, ...], prepare
     for name, workload in extra.items():
         if name not in used:
             what = f"nothing uses the scalar `{name}`: the prototype has no such parameter"
-            scalars = [p.name for p in site.function.parameters if not p.pointer]
-            site.notes.unknown((*site.path, "workload", workload, name), what, name, scalars)
+            known = [*(p.name for p in site.function.parameters if not p.pointer), *WORKLOAD_KEYS]
+            site.notes.unknown((*site.path, "workload", workload, name), what, name, known)
 
 
 def _size_texts(arguments: Iterable[Argument]) -> list[str]:

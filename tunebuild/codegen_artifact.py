@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -99,7 +99,7 @@ def facts(
         project=Path(os.path.relpath(root, root / folder)).as_posix(),
         sidecar=relative(str(sidecar), root),
         sidecar_digest=sidecar_digest if kind == "built" and app.kind == "exe" else "",
-        stamps=stamps.seats,
+        stamps=tuple(replace(stamp, path=relative(stamp.path, root)) for stamp in stamps.seats),
         scopes=tuple(_scope(state, root) for state in states),
         needs=needs(_stamped_rows(manifest, stamps), box.arch),
         hint=hint,

@@ -246,7 +246,10 @@ def _chain(
         suffix = _row_named(word.strip(), rows, hints)
         if suffix not in rows and suffix != REFERENCE and rows:
             what = f"the fallback `{word.strip()}` names no row"
-            notes.unknown(where, what, word.strip(), (REFERENCE, *rows))
+            if "," in word:
+                notes.add(where, what, "entries of a chain stand apart by `;`")
+            else:
+                notes.unknown(where, what, word.strip(), (REFERENCE, *rows))
         expr = grid.requires_text(requires)
         grid.check_requires(expr, where, notes)
         chain.append(ChainEntry(suffix, expr))

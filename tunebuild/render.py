@@ -193,8 +193,10 @@ def render_row(
         where = error.filename or str(template)
         return Mistake(where, error.lineno, 1, f"family.{family}", error.message or "syntax error")
     except jinja2.UndefinedError as error:
-        return _undefined(error, template, family, row, seen)
+        return _undefined(error, error.message or "", template, family, row, seen)
     except Exception as error:
+        if name := _undeclared(error, folder, template, seen):
+            return _undefined(error, f"'{name}' is undefined", template, family, row, seen)
         return Mistake(
             *_place(error, template), f"family.{family}", f"row {row.suffix}: {type(error).__name__}: {error}"
         )
@@ -216,14 +218,28 @@ def _rendered(folder: Path, template: Path, seen: dict[str, Any]) -> str:
         signal.setitimer(signal.ITIMER_PROF, 0.0)
 
 
+def _undeclared(error: Exception, folder: Path, template: Path, seen: Mapping[str, Any]) -> str:
+    """The name behind an error that says only that something is undefined, as `range` of one does."""
+    if jinja2.StrictUndefined.__name__ not in str(error):
+        return ""
+    file, number, _ = _place(error, template)
+    with contextlib.suppress(OSError, ValueError, jinja2.TemplateError):
+        text, environment = Path(file).read_text(), _environment(folder)
+        known = {*seen, *environment.globals}
+        names = jinja2.meta.find_undeclared_variables(environment.parse(text)) - known
+        line = text.splitlines()[number - 1 : number]
+        return next((name for name in sorted(names) if line and re.search(rf"\b{name}\b", line[0])), "")
+    return ""
+
+
 def _undefined(
-    error: jinja2.UndefinedError, template: Path, family: str, row: Row, seen: Mapping[str, Any]
+    error: Exception, message: str, template: Path, family: str, row: Row, seen: Mapping[str, Any]
 ) -> Mistake:
     """A name that nobody defines, at its own line: the engine knows only where the statement around it began."""
     file, line, column = _place(error, template)
-    what = f"row {row.suffix}: {error.message}"
+    what = f"row {row.suffix}: {message}"
     fix = f"a template sees: {', '.join(sorted(seen))}"
-    if named := re.match(r"'(\w+)' is undefined", error.message or ""):
+    if named := re.match(r"'(\w+)' is undefined", message):
         with contextlib.suppress(OSError):
             lines = Path(file).read_text(errors="replace").splitlines()
             used = re.compile(rf"\{{[{{%].*?(?<![\w.])({named[1]})\b")

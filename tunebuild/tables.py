@@ -208,7 +208,7 @@ class CompareTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckTable:
-    """The gate's cases. All of it has defaults."""
+    """The gate's cases: every size with every fill, the first twice; offsets go round. All of it has defaults."""
 
     sizes: tuple[Mapping[str, Number], ...] | None = key(
         "Scalars by name; the others are those of the first workload. Default: 0 1 2 3 7 8 15 16 17 31 33 63"
@@ -216,7 +216,11 @@ class CheckTable:
         None,
     )
     offsets: tuple[int, ...] = key("Elements past an aligned start.", (0, 1, 3))
-    fills: Strings | None = key("Default: normal, extremes, max, and denormal for floats.", None)
+    fills: Strings | None = key(
+        "Default: normal, extremes, max, and denormal for floats. They stand for each argument's own fill, but for"
+        " one that a support function makes, which stays.",
+        None,
+    )
     compare: Literal["exact"] | CompareTable = key('`"exact"`, or a table of tolerances.', "exact")
 
 

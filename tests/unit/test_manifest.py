@@ -276,6 +276,7 @@ CASES: list[tuple[str, str, str, str, str]] = [
     # chains and pins
     ("[family.dot]\n", '[family.dot]\nfallback = "u1;u3"\n', f"{FAMILY}.fallback", "the fallback `u3` names no row", "write one of reference, u1, u2, u4"),
     ("[family.dot]\n", '[family.dot]\nfallback = ["u1:avx9"]\n', f"{FAMILY}.fallback[0]", "`avx9` is no known", "`avx"),
+    ("[family.dot]\n", '[family.dot]\nfallback = "u1, u2"\n', f"{FAMILY}.fallback", "the fallback `u1, u2` names no row", "entries of a chain stand apart by `;`"),
     ("[family.dot]\n", '[family.dot]\npin = "u7"\n', f"{FAMILY}.pin", "the pin `u7` names no row", "write one of u1, u2, u4"),
     # calls
     ('b = { in = "f32[n]" }\n', 'b = { in = "f32[n]" }\nn = { in = "f32[n]" }\n', f"{FAMILY}.args.n", "`n` is a scalar", "workloads"),
@@ -293,7 +294,8 @@ CASES: list[tuple[str, str, str, str, str]] = [
     ('b = { in = "f32[n]" }\n', 'b = { in = "f32[n / 2]" }\n', f"{FAMILY}.args.b", "`n / 2` is 32.0", "//"),
     ('b = { in = "f32[n]" }\n', 'b = { in = "f32[64 // n]" }\n', f"{FAMILY}.args.b", "division by zero (n = 0)", "domain"),
     ("size_t n)", "size_t n, int m)", f"{FAMILY}.workload.l1", "no value for the scalar `m`", "m = ..."),
-    ("n = 64\n", "n = 64\nm = 3\n", f"{FAMILY}.workload.l1.m", "nothing uses the scalar `m`", "write one of n"),
+    ("n = 64\n", "n = 64\nm = 3\n", f"{FAMILY}.workload.l1.m", "nothing uses the scalar `m`", "write one of n, work, cache, weight, fill"),
+    ("n = 64\n", "n = 64\nwieght = 0.5\n", f"{FAMILY}.workload.l1.wieght", "nothing uses the scalar `wieght`", "did you mean `weight`?"),
     ("n = 64\n", "n = -1\n", f"{FAMILY}.workload.l1.n", "-1 does not fit `size_t n`", "0 to"),
     ("n = 64\n", "n = 6.5\n", f"{FAMILY}.workload.l1.n", "6.5 for `size_t n`", "integer"),
     ("n = 64\n", 'n = 64\nwork = "2*k"\n', f"{FAMILY}.workload.l1.work", "uses `k`", ""),

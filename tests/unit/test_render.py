@@ -117,6 +117,15 @@ def test_template_beside_the_templates_folder_is_read_when_it_is_declared(tmp_pa
     assert text == "4"
 
 
+@pytest.mark.parametrize("text", ["{% for i in range(lanse) %}x{% endfor %}", "a{{ '%d' % lanse }}"])
+def test_undefined_name_given_to_a_function_is_named_with_what_may_be_meant(
+    tmp_path: Path, text: str
+) -> None:
+    found = mistake(tmp_path, f"{{% set lanes = 8 %}}\n{text}\n")
+    assert found.line == 2 and "'lanse' is undefined" in found.what
+    assert found.fix.startswith("did you mean lanes? ")
+
+
 @pytest.mark.parametrize(
     ("line", "place"),
     [
