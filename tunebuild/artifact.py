@@ -98,14 +98,25 @@ def _relative(path: Path, manifest: Manifest) -> str:
 # --- the policy at build --------------------------------------------------------------------------
 
 
+def mode(environ: Mapping[str, str]) -> Mode:
+    """The mode that the environment asks for. :raises UsageError: for a word that is none."""
+    word = environ.get("TUNEBUILD_MODE") or "normal"
+    known: dict[str, Mode] = {"normal": "normal", "tune": "tune", "test": "test"}
+    if word not in known:
+        raise UsageError(f"{word!r} is no mode", where="TUNEBUILD_MODE", fix="set normal, tune or test")
+    return known[word]
+
+
+def require_known(environ: Mapping[str, str]) -> None:
+    """:raises UsageError: for a mode or a policy in the environment that is none: no command goes on under one."""
+    mode(environ)
+    policy.require_flavour(environ.get("TUNEBUILD_POLICY", ""))
+
+
 def rail_off(environ: Mapping[str, str], *, frozen: bool) -> str:
     """Why no policy acts in this process, "" when one does."""
-    mode = environ.get("TUNEBUILD_MODE") or "normal"
-    known: dict[str, Mode] = {"normal": "normal", "tune": "tune", "test": "test"}
-    if mode not in known:
-        raise UsageError(f"{mode!r} is no mode", where="TUNEBUILD_MODE", fix="set normal, tune or test")
     explicit = environ.get("TUNEBUILD_MANIFEST", "")
-    return policy.rail_off(frozen=frozen, mode=known[mode], explicit_manifest=explicit)
+    return policy.rail_off(frozen=frozen, mode=mode(environ), explicit_manifest=explicit)
 
 
 def policy_lines(

@@ -9,10 +9,13 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from tunebuild import memo
 from tunebuild.errors import REFUSED, WORK_FAILED, UsageError
+
+if TYPE_CHECKING:
+    from tunebuild.model import Mode
 
 ROOTLESS = ("init", "box", "doctor", "cache")
 EPILOG = """\
@@ -72,7 +75,9 @@ def _parser() -> _Parser:
     sub.add_argument("dir", nargs="?", default=".")
     command("check", "read tune.toml, count the rows and say what each filter removed")
     sub = command("build", "generate, then run ninja")
-    sub.add_argument("--mode", choices=("normal", "tune", "test"), default="normal")
+    sub.add_argument(
+        "--mode", choices=("normal", "tune", "test"), help="what to build (else TUNEBUILD_MODE says; normal)"
+    )
     sub.add_argument("--app", default="", help="this app alone")
     sub.add_argument("--frozen", action="store_true", help="for other boxes: reference bodies, no rail")
     sub.add_argument(
@@ -177,6 +182,10 @@ def run(words: list[str]) -> int:
             where=str(options.root / "tune.toml"),
             fix="run `tunebuild init`, or go to a project with -C",
         )
+    if options.command not in ROOTLESS and any(map(os.environ.get, ("TUNEBUILD_MODE", "TUNEBUILD_POLICY"))):
+        from tunebuild import artifact
+
+        artifact.require_known(os.environ)
     handler: Callable[[argparse.Namespace], int] = globals()[f"_{options.command}"]
     return handler(options)
 
@@ -209,10 +218,11 @@ def _generate() -> int:
 
 
 def _build(options: argparse.Namespace) -> int:
-    from tunebuild import building
+    from tunebuild import artifact, building
 
+    mode: Mode = options.mode or artifact.mode(os.environ)
     built = building.build(
-        options.root, options.mode, app=options.app, frozen=options.frozen, explain=options.explain, say=_say
+        options.root, mode, app=options.app, frozen=options.frozen, explain=options.explain, say=_say
     )
     made, hits = built.made, built.hits
     for row in built.rejected:  # ninja has relayed what the compiler says in full
@@ -226,9 +236,9 @@ def _build(options: argparse.Namespace) -> int:
         {"row": row.suffix, "stage": row.stage, "why": row.why, "replay": row.replay}
         for row in built.rejected
     ]
-    document = {"mode": options.mode, "made": list(made), "hits": list(hits), "rejected": rejected}
+    document = {"mode": mode, "made": list(made), "hits": list(hits), "rejected": rejected}
     _answer(options, document, f"tunebuild: {words}")
-    return 1 if built.rejected and options.mode == "test" else 0
+    return 1 if built.rejected and mode == "test" else 0
 
 
 def _cache(options: argparse.Namespace) -> int:

@@ -138,7 +138,7 @@ def find_root(start: str) -> str:
 
 def try_build(arguments: list[str]) -> None:
     """Become ninja if ``arguments`` ask for a plain build and nothing has changed; else return."""
-    root, mode, rest = ".", "normal", list(arguments)
+    root, mode, rest = ".", os.environ.get("TUNEBUILD_MODE") or "normal", list(arguments)
     if rest[:1] == ["-C"] and len(rest) > 1:
         root, rest = rest[1], rest[2:]
     if rest[:1] != ["build"]:

@@ -50,12 +50,7 @@ def effective(manifest: Manifest, app: App, environment: str) -> Effective:
     at -O0, so an app built so gets `fallback` unless it declares one. Raises `UsageError` for an unknown
     flavour and for a declared `reference`, which only the environment may ask for.
     """
-    if environment and environment not in FLAVOURS:
-        raise UsageError(
-            f"{environment!r} is no policy",
-            where="TUNEBUILD_POLICY",
-            fix=f"set one of {', '.join(FLAVOURS)}, or unset it",
-        )
+    require_flavour(environment)
     if app.policy == "reference" and environment != "reference":
         raise UsageError(
             f"app {app.name} declares policy `reference`, which only TUNEBUILD_POLICY may say",
@@ -69,6 +64,16 @@ def effective(manifest: Manifest, app: App, environment: str) -> Effective:
     if app.kind != "exe":
         return Effective("fallback", "library")
     return Effective(declared, "tune.toml" if app.policy else "default")
+
+
+def require_flavour(environment: str) -> None:
+    """:raises UsageError: where TUNEBUILD_POLICY, if it is set, names no policy."""
+    if environment and environment not in FLAVOURS:
+        raise UsageError(
+            f"{environment!r} is no policy",
+            where="TUNEBUILD_POLICY",
+            fix=f"set one of {', '.join(FLAVOURS)}, or unset it",
+        )
 
 
 def _flavour(word: str) -> Policy:

@@ -60,6 +60,33 @@ def test_wrong_words_end_in_the_shape_of_every_error(
     assert what in document["error"] and document["exit"] == 2
 
 
+@pytest.mark.parametrize(
+    ("variable", "what"),
+    [("TUNEBUILD_POLICY", "'bogus' is no policy"), ("TUNEBUILD_MODE", "'bogus' is no mode")],
+)
+@pytest.mark.parametrize("command", ["build", "status", "check", "test", "mint", "release", "history"])
+def test_word_in_the_environment_that_is_none_stops_every_command_with_one_error(
+    project: Project, command: str, variable: str, what: str
+) -> None:
+    done = project.run(command, code=2, **{variable: "bogus"})
+    first, second = done.stderr.splitlines()
+    assert what in first and second.startswith("  set ") and done.stdout == ""
+    assert not (project.root / "build").exists()
+
+
+@pytest.mark.cc
+def test_environment_says_the_mode_of_a_build_where_no_option_does(project: Project) -> None:
+    def mode(*words: str, says: str) -> str:
+        found = json.loads(project.run("build", "--json", *words, TUNEBUILD_MODE=says).stdout)
+        return str(found["mode"])
+
+    assert mode(says="tune") == "tune" and not (project.root / "build/normal").exists()
+    assert project.run("build", TUNEBUILD_MODE="tune").stdout == "ninja: no work to do.\n"
+    assert not (project.root / "build/normal").exists()
+    assert mode("--mode", "normal", says="tune") == "normal" and (project.root / "build/normal").exists()
+    assert mode(says="") == "normal"
+
+
 def test_filters_of_a_mint_add_up(project: Project) -> None:
     project.run("add", "family", "scale")
     seats = json.loads(project.run("mint", "--dry-run", "--json", "--only", "dot", "--only", "=scale").stdout)
