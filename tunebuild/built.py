@@ -37,8 +37,9 @@ def digests(
 ) -> dict[str, Built]:
     """By seat key, and by name for each companion with a seat of its own.
 
-    ``files``: the generated rows. ``headers``: the project headers of each. ``compilers``: "version identity"
-    by (project, toolchain). ``read``: the text of every header, reference, oracle and support file.
+    ``files``: the generated rows. ``headers``: the project headers of each, and of each body by its path.
+    ``compilers``: "version identity" by (project, toolchain). ``read``: the text of
+    every header, reference, oracle and support file.
     """
     protocol = f"{PROTOCOL_VERSION} {_short(asdict(Measure.from_overrides(plan.manifest.measure)))}"
     found: dict[str, Built] = {}
@@ -72,17 +73,26 @@ def _family_digests(
     flags = flags_of_rows(family)
     generated = f"{plan.manifest.project.root}{os.sep}{codegen.GENERATED}{os.sep}"
     sources: list[tuple[str, str]] = []
-    included: dict[str, Json] = {}
+    found: dict[Path, None] = {}
     for row in planned.built:
         for function in planned.functions:
             path = codegen.row_path(family.name, function.name, row.suffix)
             sources.append((codegen.symbol(function.name, row.suffix), keys.text_digest(files[path])))
-            for header in headers.get(path, ()):
-                if not str(header).startswith(generated):
-                    included[_name(header, root)] = _text(str(header), read[header], texts)[:_SHORT]
-    for name, body in _bodies(planned):
+            found |= dict.fromkeys(headers.get(path, ()))
+    for name, body in bodies(planned):
         sources.append((name, _text(str(body), read[body], texts)))
-    constants = [m.constants for m in plan.manifest.modules if m.name == family.module]
+        found |= dict.fromkeys(headers.get(os.fspath(body), ()))
+    included: dict[str, Json] = {
+        _name(header, root): _text(str(header), read[header], texts)[:_SHORT]
+        for header in found
+        if not str(header).startswith(generated)
+    }
+    made = {header.name for header in found if str(header).startswith(generated)}
+    constants = [
+        module.constants
+        for module in plan.manifest.modules
+        if module.name == family.module or codegen.constants_header(module.name) in made
+    ]
     used = tuple(dict.fromkeys(row.toolchain for row in planned.built)) or ("",)
     return {
         "source": _short([sources, constants, [f.function.text for f in planned.functions]]),
@@ -97,7 +107,8 @@ def _name(header: Path, root: Path) -> str:
     return Path(os.path.relpath(header, root)).as_posix()
 
 
-def _bodies(planned: PlannedFamily) -> Iterable[tuple[str, Path]]:
+def bodies(planned: PlannedFamily) -> Iterable[tuple[str, Path]]:
+    """What people wrote of a family in C: references, oracle, support."""
     for function in planned.functions:
         yield codegen.symbol(function.name, REFERENCE), function.reference
     if planned.family.oracle:

@@ -80,7 +80,7 @@ def keyed(generated: Generated, edges: Iterable[graph.Edge]) -> dict[str, Keyed]
     tools = {name: generated.tools.compilers[key] for key, name in generated.tools.names.items()}
     default = generated.tools.default(generated.manifest.project.name)
     environ = keys.environment(os.environ)
-    scans: dict[tuple[str, ...], keys.Scan] = {}
+    scans: dict[keys.Folders, keys.Scan] = {}
     texts: dict[Path, str | None] = {}
     digests: dict[Path, str] = {}
     found: dict[str, Keyed] = {}
@@ -110,9 +110,9 @@ def keyed(generated: Generated, edges: Iterable[graph.Edge]) -> dict[str, Keyed]
         text = read(source)
         if text is None:
             return None
-        folders = tuple(flag[2:] for flag in edge.flags if flag.startswith("-I"))
+        folders = keys.folders_of((*compiler.flags, *edge.flags), os.environ)
         if folders not in scans:
-            scans[folders] = keys.header_scanner([root / folder for folder in folders], read)
+            scans[folders] = keys.header_scanner(folders, root, read)
         headers = scans[folders](text, source.parent)
         if edge.implicit:
             headers = (*headers, precompiled)

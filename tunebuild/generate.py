@@ -106,6 +106,8 @@ class Generated:
         """Folders whose every file may change what is generated or compiled."""
         found = [family.project.templates for family in self.manifest.families]
         found += [folder for family in self.manifest.families for folder in family.project.include]
+        for flags in dict.fromkeys(edge.flags for edge in self.graph.edges if edge.rule.startswith("cc_")):
+            found += [self.root / name for name in keys.folders_of(flags, os.environ).quoted]
         return tuple(dict.fromkeys(folder for folder in found if folder.is_dir()))
 
     @property
@@ -307,31 +309,39 @@ def _defined(name: str, texts: Mapping[Path, str], family: Family) -> Function:
     )
 
 
-def _heavy(planned: Plan, files: Mapping[str, str]) -> tuple[frozenset[str], dict[str, tuple[Path, ...]]]:
-    """Row files that include <immintrin.h>, and the project headers of each generated file."""
+def _heavy(
+    planned: Plan, files: Mapping[str, str], environ: Mapping[str, str]
+) -> tuple[frozenset[str], dict[str, tuple[Path, ...]]]:
+    """Row files that include <immintrin.h>, and the project headers of each row file and hand-written body."""
     root = planned.manifest.project.root
-    scanners: dict[str, keys.Scan] = {}
+    scanners: dict[keys.Folders, keys.Scan] = {}
     inside = f"{root}{os.sep}"
+    made = codegen.constants_headers(planned.manifest)
 
     def read(path: Path) -> str | None:
         try:
-            own = files.get(os.fspath(path).removeprefix(inside))
-            return own or path.read_text(errors="surrogateescape")
+            name = os.fspath(path).removeprefix(inside)
+            return files.get(name) or made.get(name) or path.read_text(errors="surrogateescape")
         except (OSError, IsADirectoryError):
             return None
 
-    for each in planned.families:
-        project = each.family.project
-        if project.name not in scanners:
-            scanners[project.name] = keys.header_scanner((root / "generated/include", *project.include), read)
+    def scanner(family: Family, compiler: str, own: tuple[str, ...]) -> keys.Scan:
+        folders = keys.folders_of((*graph.build_flags(planned, family, compiler), *own), environ)
+        if folders not in scanners:
+            scanners[folders] = keys.header_scanner(folders, root, read, made)
+        return scanners[folders]
+
     heavy: list[str] = []
     headers: dict[str, tuple[Path, ...]] = {}
     known: dict[Path, bool] = {}
     for each in planned.families:
-        scan = scanners[each.family.project.name]
+        flags = plan.flags_of_rows(each.family)
+        scans: dict[tuple[str, tuple[str, ...]], keys.Scan] = {}
         own = f"{codegen.GENERATED}/rows/{each.family.name}/"
         folder = root / own
         for row in each.built:
+            line = row.toolchain, flags(row)
+            scan = scans.get(line) or scans.setdefault(line, scanner(each.family, *line))
             for function in each.functions:
                 path = f"{own}{codegen.symbol(function.name, row.suffix)}.c"
                 text = files[path]
@@ -341,6 +351,9 @@ def _heavy(planned: Plan, files: Mapping[str, str]) -> tuple[frozenset[str], dic
                         known[header] = "immintrin.h" in (read(header) or "")
                 if "immintrin.h" in text or any(known[header] for header in found):
                     heavy.append(path)
+        for _, body in digests.bodies(each):
+            scan = scanner(each.family, "", ())
+            headers[os.fspath(body)] = scan(read(body) or "", body.parent)
     return frozenset(heavy), headers
 
 
@@ -378,7 +391,7 @@ def generate(
         texts = files | elsewhere
     if mistakes:
         raise ConfigError(mistakes)
-    heavy, headers = _heavy(whole, texts)
+    heavy, headers = _heavy(whole, texts, environ)
     broken = read_broken(root)
     ineligible = _ineligible(planned, files, broken)
     built = digests.digests(whole, texts, headers, _compiler_words(tools, arch), _texts(whole, headers))

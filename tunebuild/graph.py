@@ -96,7 +96,8 @@ def _includes(include: tuple[Path, ...], root: Path) -> tuple[str, ...]:
     return tuple(f"-I{folder}" for folder in dict.fromkeys(folders))
 
 
-def _build_flags(plan: Plan, family: Family, toolchain: str) -> tuple[str, ...]:
+def build_flags(plan: Plan, family: Family, toolchain: str) -> tuple[str, ...]:
+    """What every file of a family is compiled with; rows have flags of their own besides."""
     chosen = next((each for each in family.project.toolchains if each.name == toolchain), None)
     return (
         *BASE_FLAGS,
@@ -120,7 +121,7 @@ def _row_edges(
     for row in rows:
         compiler, kind = compiler_of[family.project.name, row.toolchain]
         if row.toolchain not in common:
-            common[row.toolchain] = (*_build_flags(plan, family, row.toolchain), *ROW_FLAGS)
+            common[row.toolchain] = (*build_flags(plan, family, row.toolchain), *ROW_FLAGS)
         hints = hint_flags(kind, row) if family.hints else ()
         flags = (*common[row.toolchain], *hints, *own(row))
         flags = sets.setdefault(flags, flags)
@@ -188,7 +189,7 @@ def _with_headers_precompiled(
 
 def _plain(plan: Plan, family: Family, source: str, output: str, compiler: str, symbol: str = "") -> Edge:
     return Edge(
-        f"cc_{compiler}", output, (source,), _build_flags(plan, family, ""), compiler=compiler, symbol=symbol
+        f"cc_{compiler}", output, (source,), build_flags(plan, family, ""), compiler=compiler, symbol=symbol
     )
 
 

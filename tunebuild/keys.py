@@ -3,17 +3,18 @@
 A key is a digest of `Inputs`: everything that can change the bytes, and nothing that cannot (no working
 folder, time, user, locale, PATH or host name). The record is kept apart from its digest, so two of them can
 be compared and the first difference named. Headers are found without a preprocessor: `gcc -E` costs 33 ms a
-row, a scan 0.1 ms; what the scan cannot see (system headers, computed includes) the cache re-verifies from
-the depfile of the compile that made the entry.
+row, a scan 0.1 ms; what the scan cannot see (system headers) the cache re-verifies from the depfile of the
+compile that made the entry.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 
@@ -33,7 +34,11 @@ _QUOTE_BEFORE_COMMENT = re.compile(rb"[\"'][^\n]*/[/*]")
 _BLANKS = re.compile(rb"[ \t\r\f\v]+")
 _BYTES_SPLICE = re.compile(rb"\\\r?\n")
 _SPLICE = re.compile(r"\\\r?\n")
-_INCLUDE = re.compile(r'#[ \t]*(?:include|include_next|import|embed)[ \t]*(?:"([^"\n]+)"|<([^>\n]+)>)')
+_GAP = r"(?:[ \t]|/\*[^\n]*?\*/)*"
+_NAMED = r'(?:"([^"\n]+)"|<([^>\n]+)>|([A-Za-z_]\w*))'
+_INCLUDE = re.compile(rf"(?:#|%:|\?\?=){_GAP}(include|include_next|import|embed)\b{_GAP}{_NAMED}")
+_HAS_INCLUDE = re.compile(rf"\b(__has_include|__has_include_next|__has_embed)[ \t]*\([ \t]*{_NAMED}")
+_NO_HEADER = (".c", ".j2", ".o", ".md", ".d")
 
 
 # --- the key -------------------------------------------------------------------------------------
@@ -161,48 +166,97 @@ def _without_comment(match: re.Match[bytes]) -> bytes:
 # --- headers -------------------------------------------------------------------------------------
 
 Read = Callable[[Path], "str | None"]
-
-
 Scan = Callable[[str, Path], tuple[Path, ...]]
 
 
-def header_scanner(include: Iterable[Path], read: Read) -> Callable[[str, Path], tuple[Path, ...]]:
+@dataclass(frozen=True, slots=True)
+class Folders:
+    """Where a compile line looks for headers, in order. ``forced``: files that it includes before the text."""
+
+    quoted: tuple[str, ...] = ()
+    angled: tuple[str, ...] = ()
+    forced: tuple[str, ...] = ()
+
+
+def folders_of(flags: Sequence[str], environ: Mapping[str, str]) -> Folders:
+    """What the flags of a compile line, and the environment, say of headers; the compiler's own folders left out."""
+    found: dict[str, list[str]] = {option: [] for option in _FOLDER_OPTIONS}
+    words = iter(flags)
+    for word in words:
+        option = next((each for each in _FOLDER_OPTIONS if word.startswith(each)), "")
+        if option:
+            found[option].append(word.removeprefix(option) or next(words, ""))
+    first = _listed(environ, "CPATH")
+    last = _listed(environ, "C_INCLUDE_PATH")
+    angled = (*found["-I"], *first, *found["-isystem"], *last, *found["-idirafter"])
+    return Folders((*found["-iquote"], *angled), angled, (*found["-include"], *found["-imacros"]))
+
+
+_FOLDER_OPTIONS = ("-include", "-imacros", "-iquote", "-isystem", "-idirafter", "-I")
+
+
+def _listed(environ: Mapping[str, str], name: str) -> list[str]:
+    return [folder or "." for folder in environ[name].split(os.pathsep)] if environ.get(name) else []
+
+
+def header_scanner(folders: Folders, root: Path, read: Read, made: Iterable[str] = ()) -> Scan:
     """A function (text, its folder) -> the project headers it may include, transitively, each once.
 
     ``read`` gives a file's text, or None where there is no such file. An include that resolves to nothing is
     a system header. Conditions are not evaluated: a header under a false `#if` counts, which can only cost a
-    hit. The function remembers what it read: use one a build, and drop it.
+    hit; so does every place of an `include_next`. Where a macro names what is included, every header that can
+    be reached counts, with those of ``made``, which may not be on the disk yet. Relative folders are below
+    ``root``. The function remembers what it read: use one a build, and drop it.
     """
-    dirs = tuple(os.fspath(folder) for folder in include)
+    quoted_dirs, angled_dirs = (
+        tuple(os.path.join(root, each) for each in dirs) for dirs in (folders.quoted, folders.angled)
+    )
     texts: dict[str, str | None] = {}
     direct: dict[str, tuple[str, ...]] = {}
-    resolved: dict[tuple[str, str, str], str | None] = {}
+    resolved: dict[tuple[str, str, str], tuple[str, ...]] = {}
     closures: dict[tuple[str, ...], tuple[Path, ...]] = {}
+    reachable: dict[str, tuple[str, ...]] = {}
 
     def load(path: str) -> str | None:
         if path not in texts:
             texts[path] = read(Path(path))
         return texts[path]
 
-    def resolve(quoted: str, angled: str, folder: str) -> str | None:
-        name = quoted or angled
-        for each in (folder, *dirs) if quoted else dirs:
-            path = os.path.normpath(os.path.join(each, name))
+    def places(quoted: str, angled: str, folder: str) -> Iterator[str]:
+        for each in (folder, *quoted_dirs) if quoted else angled_dirs:
+            path = os.path.normpath(os.path.join(each, quoted or angled))
             if load(path) is not None:
-                return path
-        return None
+                yield path
+
+    def all_of(folder: str) -> tuple[str, ...]:
+        """Every header that lies in a folder of the line, or beside the text."""
+        if folder not in reachable:
+            found = {os.path.join(root, name) for name in made}
+            for each in quoted_dirs:
+                for above, _, names in os.walk(each):
+                    found |= {os.path.normpath(os.path.join(above, name)) for name in names}
+            with contextlib.suppress(OSError):
+                found |= {os.path.join(folder, name) for name in os.listdir(folder)}
+            kept = (path for path in sorted(found) if not path.endswith(_NO_HEADER))
+            reachable[folder] = tuple(path for path in kept if load(path) is not None)
+        return reachable[folder]
 
     def named_in(text: str, folder: str) -> tuple[str, ...]:
+        if "\\\n" in text or "\\\r" in text:
+            text = _SPLICE.sub("", text)
         found: list[str] = []
-        for match in _INCLUDE.finditer(text):
-            if text[text.rfind("\n", 0, match.start()) + 1 : match.start()].strip(" \t"):
+        for match in (*_INCLUDE.finditer(text), *(_HAS_INCLUDE.finditer(text) if "__has_" in text else ())):
+            before = text[text.rfind("\n", 0, match.start()) + 1 : match.start()]
+            how, quoted, angled, macro = match.groups("")
+            if not how.startswith("__") and before.rpartition("*/")[2].strip(" \t"):
                 continue  # a directive begins its line
-            quoted, angled = match.groups("")
+            if macro:
+                found += all_of(folder)
+                continue
             asked = (quoted, angled, folder if quoted else "")
             if asked not in resolved:
-                resolved[asked] = resolve(*asked)
-            if (path := resolved[asked]) is not None:
-                found.append(path)
+                resolved[asked] = tuple(places(*asked))
+            found += resolved[asked] if how.endswith("next") else resolved[asked][:1]
         return tuple(found)
 
     def closure(first: tuple[str, ...]) -> tuple[Path, ...]:
@@ -218,8 +272,16 @@ def header_scanner(include: Iterable[Path], read: Read) -> Callable[[str, Path],
             pending.extend(reversed(direct[path]))
         return tuple(map(Path, seen))
 
+    def forced() -> Iterator[str]:
+        for name in folders.forced:
+            found = next(places(name, "", os.fspath(root)), None)
+            if found is not None:
+                yield found
+
+    always = tuple(forced())
+
     def scan(text: str, folder: Path) -> tuple[Path, ...]:
-        first = named_in(text, os.fspath(folder))
+        first = (*always, *named_in(text, os.fspath(folder)))
         if first not in closures:  # the rows of a family include the same
             closures[first] = closure(first)
         return closures[first]
@@ -229,7 +291,8 @@ def header_scanner(include: Iterable[Path], read: Read) -> Callable[[str, Path],
 
 def includes(text: str, folder: Path, include: Iterable[Path], read: Read) -> tuple[Path, ...]:
     """The project headers of one text; see `header_scanner`, which is faster for many."""
-    return header_scanner(include, read)(text, folder)
+    dirs = tuple(map(os.fspath, include))
+    return header_scanner(Folders(dirs, dirs), Path("/"), read)(text, folder)
 
 
 def depfile(text: str) -> tuple[str, ...]:

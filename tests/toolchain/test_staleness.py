@@ -221,3 +221,64 @@ def test_optional_compiler_that_comes_asks_for_the_families_that_name_it(project
     vendor.chmod(0o755)
     verdict = judge(project)
     assert (verdict.reason, verdict.stale) == ("stale_binary", ("add",)) and "; absent -> " in verdict.detail
+
+
+FORMS = {
+    "a folder among the flags": ('#include "far.h"', '"-Iextra"'),
+    "a system folder": ("#include <far.h>", '"-isystem", "extra"'),
+    "a folder of quoted includes": ('#include "far.h"', '"-iquote", "extra"'),
+    "an include among the flags": ("", '"-Iextra", "-include", "far.h"'),
+    "a name from a macro": ('#define FAR "far.h"\n#include FAR', '"-Iextra"'),
+    "comments around the directive": ('/* first */ #include /* here */ "far.h"', '"-Iextra"'),
+    "a digraph": ('%:include "far.h"', '"-Iextra"'),
+    "a directive over two lines": ('#inc\\\nlude "far.h"', '"-Iextra"'),
+    "the next of two": ("#include_next <far.h>", '"-Iempty", "-Iextra"'),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("file", ["kernel.c.j2", "reference.c"])
+def test_header_is_followed_however_it_is_included(project: Path, form: str, file: str) -> None:
+    directive, flags = FORMS[form]
+    for folder, text in (("extra", "#define FAR_STEP 1\n"), ("empty", "#define FAR_STEP 0\n")):
+        (project / folder).mkdir()
+        (project / folder / "far.h").write_text(text)
+    edit(project / "tune.toml", "[build]\n", f'[build]\ncflags = ["-O2", {flags}]\n')
+    edit(project / "kernels/templates/mul" / file, "#include <stddef.h>", f"#include <stddef.h>\n{directive}")
+    mint(project)
+    assert judge(project).complete
+    edit(project / "extra/far.h", "FAR_STEP 1", "FAR_STEP 2")
+    found = judge(project)
+    assert found.reason == "stale_binary" and "mul (header extra/far.h changed)" in found.detail
+
+
+def test_header_found_through_the_environment_is_followed(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (project / "extra").mkdir()
+    (project / "extra/far.h").write_text("#define FAR_STEP 1\n")
+    monkeypatch.setenv("C_INCLUDE_PATH", str(project / "extra"))
+    edit(
+        project / "kernels/templates/mul/kernel.c.j2",
+        "#include <stddef.h>",
+        "#include <stddef.h>\n#include <far.h>",
+    )
+    mint(project)
+    edit(project / "extra/far.h", "FAR_STEP 1", "FAR_STEP 2")
+    assert "mul (header extra/far.h changed)" in judge(project).detail
+
+
+def test_constants_of_another_module_count_where_their_header_is_included(project: Path) -> None:
+    text = (project / "tune.toml").read_text()
+    text = text.replace("[family.mul]\n", '[family.mul]\nmodule = "one"\n')
+    text = text.replace("[family.add]\n", '[family.add]\nmodule = "one"\n')
+    (project / "tune.toml").write_text(f"{text}[module.two]\nconstants = {{ TILE = 3 }}\n[module.one]\n")
+    edit(
+        project / "kernels/templates/mul/kernel.c.j2",
+        "#include <stddef.h>",
+        '#include <stddef.h>\n#include "two_constants.h"',
+    )
+    mint(project)
+    assert judge(project).complete
+    edit(project / "tune.toml", "TILE = 3", "TILE = 4")
+    assert judge(project).stale == ("mul",)

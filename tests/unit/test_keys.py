@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import random
 from dataclasses import fields, replace
 from pathlib import Path
@@ -197,3 +198,49 @@ def test_a_header_beside_the_file_hides_one_of_the_include_folders() -> None:
 def test_depfile_names_every_prerequisite_once() -> None:
     text = "a.o: k/a.c /usr/include/x.h \\\n  my\\ dir/b.h k/a.c\n\nk/b.h:\n"
     assert keys.depfile(text) == ("k/a.c", "/usr/include/x.h", "my dir/b.h")
+
+
+def test_where_a_macro_names_the_header_one_that_hides_another_changes_what_is_included(
+    tmp_path: Path,
+) -> None:
+    for folder in ("first", "second", "rows"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "second/m.h").write_text("#define K 0\n")
+    folders = keys.folders_of(("-Ifirst", "-I", "second", "-O2"), {})
+    text = "#define H <m.h>\n#include H\n"
+
+    def read(path: Path) -> str | None:
+        return path.read_text() if path.is_file() else None
+
+    def scan() -> tuple[Path, ...]:
+        return keys.header_scanner(folders, tmp_path, read)(text, tmp_path / "rows")
+
+    assert scan() == (tmp_path / "second/m.h",)
+    (tmp_path / "first/m.h").write_text("#define K 100\n")
+    assert scan() == (tmp_path / "first/m.h", tmp_path / "second/m.h")
+
+
+def test_header_that_is_asked_for_counts_once_it_is_there(tmp_path: Path) -> None:
+    text = '#if __has_include("flag.h")\n#define FLAG 1\n#endif\n'
+    there: dict[Path, str] = {}
+    assert keys.includes(text, tmp_path, (), there.get) == ()
+    there[tmp_path / "flag.h"] = ""
+    assert keys.includes(text, tmp_path, (), there.get) == (tmp_path / "flag.h",)
+
+
+def test_folders_are_those_of_the_flags_and_the_environment_in_the_compilers_order() -> None:
+    flags = ("-isystem", "s", "-Ia", "-O3", "-iquoteq", "-include", "f.h", "-I", "b", "-idirafter", "z")
+    found = keys.folders_of(flags, {"CPATH": f"c{os.pathsep}", "C_INCLUDE_PATH": "d"})
+    assert found == keys.Folders(
+        ("q", "a", "b", "c", ".", "s", "d", "z"), ("a", "b", "c", ".", "s", "d", "z"), ("f.h",)
+    )
+
+
+def test_prose_that_begins_like_a_directive_names_nothing(tmp_path: Path) -> None:
+    text = "// #include WHAT\n/* one\n * #include OTHER\n */\nint a; /* #include <m.h> */\n"
+    (tmp_path / "m.h").write_text("")
+
+    def read(path: Path) -> str | None:
+        return path.read_text() if path.is_file() else None
+
+    assert keys.header_scanner(keys.folders_of(("-I.",), {}), tmp_path, read)(text, tmp_path) == ()
