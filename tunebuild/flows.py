@@ -19,6 +19,7 @@ from tunebuild import (
     graph,
     history,
     judge,
+    manifest,
     mintdiff,
     policy,
     racepage,
@@ -198,13 +199,11 @@ def test(
     say: Say,
 ) -> tuple[judge.FamilyReport, ...]:
     """Gate rows against their reference bodies; every row gets a word. ``sanitize``: under ASan and UBSan."""
+    wanted = tuple(families)
+    _require_families(root, wanted)  # before a minute of compiling
     generated = build_tune(root, say=say, target=target).generated
     if sanitize:
         generated = _sanitized(generated, say=say)
-    wanted = tuple(families)
-    for name in wanted:
-        if all(each.family.name != name for each in generated.plan.families):
-            raise unknown_family(generated.manifest, name)
     reports = []
     with open_worker(generated) as running:
         for planned in generated.plan.families:
@@ -218,6 +217,14 @@ def test(
             if not row and not case and not target and not sanitize:
                 judge_remembered(generated, report)
     return tuple(reports)
+
+
+def _require_families(root: Path, names: tuple[str, ...]) -> None:
+    """:raises UsageError: for a name that is no family's."""
+    found = manifest.read(root)
+    for name in names:
+        if all(family.name != name for family in found.families):
+            raise unknown_family(found, name)
 
 
 def _replayed_so(report: judge.FamilyReport) -> judge.FamilyReport:

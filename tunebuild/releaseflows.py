@@ -61,6 +61,7 @@ def make(
     _must_be_plain(generated, environ)
     target = Path(output).absolute() if output else generated.root / DIST / app.name
     _must_be_ours(target, app)
+    _must_be_writable(target)
     plans = _plans(generated, app, quick)
     for plan in plans:
         say(f"tunebuild: release: scope {plan.scope}: {plan.action}, {plan.why}")
@@ -107,8 +108,23 @@ def _must_be_plain(generated: Generated, environ: Mapping[str, str]) -> None:
 
 def _must_be_ours(target: Path, app: App) -> None:
     """Only an empty folder or an earlier bundle is replaced."""
+    if target.exists() and not target.is_dir():
+        raise UsageError(f"{target} is no folder", fix="name an empty folder, or none, with -o")
     if target.exists() and not (target / f"{app.name}.tune.json").exists() and any(target.iterdir()):
         raise UsageError(f"{target} holds something else", fix="name an empty folder, or none, with -o")
+
+
+def _must_be_writable(target: Path) -> None:
+    """Made and taken away again where the bundle will be laid: no mint may run for one that cannot be. Rights alone do
+    not tell, as on a file system that is read only, or /proc."""
+    above = next(folder for folder in target.parents if folder.exists())
+    try:
+        with tempfile.TemporaryDirectory(prefix=f".{target.name}.", suffix=".tmp", dir=above):
+            return
+    except OSError as error:
+        raise UsageError(
+            f"{target} cannot be written: {error.strerror}", fix="name a folder elsewhere with -o"
+        ) from None
 
 
 def _document(generated: Generated, app: App) -> Document | None:

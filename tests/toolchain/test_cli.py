@@ -87,6 +87,12 @@ def test_environment_says_the_mode_of_a_build_where_no_option_does(project: Proj
     assert mode(says="") == "normal"
 
 
+def test_gate_of_a_family_that_is_none_says_so_before_it_compiles(project: Project) -> None:
+    done = project.run("test", "dot_f32", "nope", code=2)
+    assert done.stderr.splitlines() == ["tunebuild: there is no family nope", "  there are: dot_f32"]
+    assert not (project.root / "build").exists()
+
+
 def test_filters_of_a_mint_add_up(project: Project) -> None:
     project.run("add", "family", "scale")
     seats = json.loads(project.run("mint", "--dry-run", "--json", "--only", "dot", "--only", "=scale").stdout)

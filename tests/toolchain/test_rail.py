@@ -519,6 +519,23 @@ def test_release_does_not_replace_a_folder_of_somebody_else(minted: Tree) -> Non
     assert done.returncode == 2 and "holds something else" in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("output", "why"),
+    [
+        ("/proc/x", "/proc/x cannot be written"),
+        ("/proc/x/y", "/proc/x/y cannot be written"),
+        ("tune.toml", "tune.toml is no folder"),
+        ("tune.toml/x", "tune.toml/x cannot be written: Not a directory"),
+    ],
+)
+def test_release_into_a_place_that_takes_no_folder_says_so_before_it_mints(
+    minted: Tree, output: str, why: str
+) -> None:
+    done = minted.tool("release", "--app", "demo", "-o", output)
+    assert done.returncode == 2 and why in done.stderr and "with -o" in done.stderr
+    assert tuner_lines(done.stderr) == [] and "release: scope" not in done.stderr
+
+
 def test_library_minted_again_with_equal_winners_is_the_same_but_for_its_sidecar(minted: Tree) -> None:
     released(minted)
     before = tree_bytes(minted.root / "dist/pair")
