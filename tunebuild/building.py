@@ -33,8 +33,9 @@ from tunebuild.columns import printable
 from tunebuild.document import Document, Unreadable
 from tunebuild.front import Failure, Ran
 from tunebuild.generate import Generated
-from tunebuild.model import App, Mode, Rejected, Stamp, Stamps
+from tunebuild.model import App, Manifest, Mode, Rejected, Stamp, Stamps
 from tunebuild.plan import PlannedFunction
+from tunebuild.upsert import by_hand
 
 Say = Callable[[str], None]
 BUILD_LOCK = "build/build"
@@ -300,7 +301,9 @@ def status_of(generated: Generated, app: App) -> Status:
     own = {family.name for family in resolve.app_families(generated.manifest, app)}
     document = generated.records[app.name].document
     seats = tuple(
-        _noted(stamp, document) for stamp in generated.stamps[app.name].seats if stamp.family in own
+        _noted(generated.manifest, stamp, document)
+        for stamp in generated.stamps[app.name].seats
+        if stamp.family in own
     )
     stamps = replace(generated.stamps[app.name], seats=seats)
     return Status(stamps, generated.states[app.name], gates.marks(generated, stamps))
@@ -310,10 +313,18 @@ def _statuses(generated: Generated) -> dict[str, Status]:
     return {app.name: status_of(generated, app) for app in generated.manifest.apps}
 
 
-def _noted(stamp: Stamp, document: Document) -> Stamp:
+def hand_of(manifest: Manifest, stamp: Stamp, document: Document) -> str:
+    """Why the sidecar's entry behind a stamp is somebody's word and no measurement, "" where it is one."""
+    if stamp.source != "manifest":
+        return ""
+    tuner = next((scope.tuner for scope in manifest.scopes if scope.name == stamp.scope), "none")
+    return by_hand(document, stamp.key, tuner)
+
+
+def _noted(manifest: Manifest, stamp: Stamp, document: Document) -> Stamp:
     """The stamp; one that was set by hand says so."""
-    raced = document.outvoted(stamp.key) if stamp.source == "manifest" else ""
-    return replace(stamp, note=report.hand_words(raced)) if raced else stamp
+    why = hand_of(manifest, stamp, document)
+    return replace(stamp, note=report.hand_words(why)) if why else stamp
 
 
 # --- what is remembered ---------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from tunebuild.identity import match_key
 from tunebuild.model import REFERENCE, Family, Manifest, Scope, Verdict
 from tunebuild.profiles import demanded_families, pin_text
 from tunebuild.resolve import companion_keys, layout_of, raced_references, row_of, winner_keys
-from tunebuild.upsert import origin_of
+from tunebuild.upsert import by_hand, origin_of
 from tunebuild.verdict import Found
 
 BUDGET_PCT = 5.0
@@ -80,10 +80,10 @@ def export(
             f"{what}: {', '.join(strangers)} came from {', '.join(origins)}, not from a race here",
             fix="run a full `tunebuild mint`, which replaces every adopted winner",
         )
-    if by_hand := [key for key in kernels if document.outvoted(key)]:
+    if written_over := [key for key in kernels if by_hand(document, key, scope.tuner)]:
         raise Refused(
-            f"{what}: {', '.join(by_hand)} was set by hand, not by its race",
-            fix=f"tunebuild mint --only {','.join(f'={key}' for key in by_hand)}",
+            f"{what}: {', '.join(written_over)} was set by hand, not by its race",
+            fix=f"tunebuild mint --only {','.join(f'={key}' for key in written_over)}",
         )
     notes = {
         key: value

@@ -56,6 +56,11 @@ class Document:
         raced = self.race.get(key, {}).get("winner", "")
         return raced if isinstance(raced, str) and key in self.kernels and raced != self.kernels[key] else ""
 
+    def unraced(self, key: str) -> bool:
+        """Does the entry stand without a race that names a winner?"""
+        raced = self.race.get(key, {}).get("winner")
+        return bool(self.kernels.get(key)) and not (isinstance(raced, str) and raced)
+
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:

@@ -21,7 +21,7 @@ from tunebuild.document import Built, Document, Json, Unreadable
 from tunebuild.identity import match_key
 from tunebuild.model import REFERENCE, App, Box, Family, Manifest, Scope
 from tunebuild.profiles import Profile, Unusable, demanded_families
-from tunebuild.upsert import origin_of
+from tunebuild.upsert import by_hand, origin_of
 from tunebuild.verdict import changes
 
 State = Literal["measured", "covered", "stale", "uncovered"]
@@ -418,6 +418,10 @@ def _stale_reason(one: Witness, scope: Scope, keys: tuple[str, ...], now: Mappin
         return f"missing {', '.join(missing)}"
     if adopted := [key for key in keys if origin_of(document, key)]:
         return f"{adopted[0]} was adopted from {origin_of(document, adopted[0])}"
+    if written := [
+        f"{key} was set by hand: {why}" for key in keys if (why := by_hand(document, key, scope.tuner))
+    ]:
+        return written[0]
     if scope.version_key:
         recorded = document.provenance.get(scope.version_key)
         found = profiles.pin_text(recorded) if isinstance(recorded, str | int | float) else ""

@@ -32,7 +32,7 @@ from tunebuild import (
     worker,
     writing,
 )
-from tunebuild.building import BUILD_LOCK, Say, Status, build_tune, status_of
+from tunebuild.building import BUILD_LOCK, Say, Status, build_tune, hand_of, status_of
 from tunebuild.document import Document
 from tunebuild.errors import Refused, UsageError
 from tunebuild.generate import Generated
@@ -77,7 +77,7 @@ def why(root: Path, app: str, name: str) -> tuple[report.Why, ...]:
                 bound=bounds.get(stamp.path, {}).get(stamp.family, {}),
                 inputs=tuple(read.built.get(stamp.key, {})),
                 gate="" if stamp.suffix == REFERENCE else marks.get((stamp.family, stamp.suffix), "passed"),
-                outvoted="" if follows or stamp.source != "manifest" else document.outvoted(stamp.key),
+                by_hand="" if follows else hand_of(generated.manifest, stamp, document),
                 changed=read.changed(stamp.key),
                 follows=follows,
                 passed_over=passed_over.get(stamp.scope, ()),

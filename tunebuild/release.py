@@ -15,7 +15,7 @@ from tunebuild.codegen import identifier
 from tunebuild.document import Document, Json
 from tunebuild.model import REFERENCE, App, Stamps
 from tunebuild.policy import ScopeState
-from tunebuild.upsert import origin_of
+from tunebuild.upsert import by_hand, origin_of
 
 SIDECAR_NEWER_S = 5
 """How much newer than what it describes a shipped sidecar is: some file systems keep whole seconds."""
@@ -128,19 +128,28 @@ def stamp_check(stamps: Stamps) -> Check:
 
 
 def hand_check(document: Document | None, stamps: Stamps, states: Iterable[ScopeState]) -> Check:
-    """Winners that somebody wrote over what their race decided: nobody measured that they win."""
-    served = [stamp.key for stamp in stamps.seats if stamp.source == "manifest"]
-    found = [key for key in served if document is not None and document.outvoted(key)]
-    if not found:
-        return Check("winners", "ok", "every recorded winner is the one its race decided")
-    command = next((state.command for state in states if state.command), "tunebuild mint")
-    only = ",".join(f"={key}" for key in found)
-    return Check(
-        "winners",
-        "failed",
-        f"set by hand, not measured: {', '.join(found)}",
-        f"run `{command} --only {only}`",
-    )
+    """Winners that somebody wrote over what their race decided, or without one: nobody measured that they win. Where a
+    scope has no tuner, a hand is all that can write them."""
+    known = {state.scope.name: state for state in states}
+    found: list[str] = []
+    written: list[str] = []
+    for stamp in stamps.seats:
+        if document is None or stamp.source != "manifest":
+            continue
+        tuner = known[stamp.scope].scope.tuner if stamp.scope in known else "none"
+        if by_hand(document, stamp.key, tuner):
+            alone = tuner == "none" and not document.outvoted(stamp.key)
+            (written if alone else found).append(stamp.key)
+    if found:
+        command = next((state.command for state in known.values() if state.command), "tunebuild mint")
+        only = ",".join(f"={key}" for key in found)
+        why = f"set by hand, not measured: {', '.join(found)}"
+        return Check("winners", "failed", why, f"run `{command} --only {only}`")
+    if written:
+        return Check(
+            "winners", "warning", f"no tuner measured: {', '.join(written)}", "give its scope a tuner"
+        )
+    return Check("winners", "ok", "every recorded winner is the one its race decided")
 
 
 def may_ship(checks: Iterable[Check]) -> bool:

@@ -299,7 +299,7 @@ def _isa_lines(isa: Isa, box: Box) -> list[str]:
 class Why:
     """Everything that is known of one seat's row.
 
-    ``race``: the sidecar's entry; ``outvoted``: its winner, where the entry was set by hand to another row;
+    ``race``: the sidecar's entry; ``by_hand``: why the entry is somebody's word and no measurement, "" for one that is;
     ``measured``: of `measured_by`; ``bound``: of `bound_of`; ``changed``: the inputs that differ from those
     measured, by which the seat is stale now; ``gate``: the word of the gate here, "" for the reference.
     ``follows``: the seat whose row a companion runs, "" for one with a row of its own. ``passed_over``: the profiles of
@@ -314,7 +314,7 @@ class Why:
     inputs: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
     gate: str = ""
-    outvoted: str = ""
+    by_hand: str = ""
     follows: str = ""
     passed_over: tuple[str, ...] = ()
 
@@ -366,7 +366,7 @@ def why_json(why: Why) -> dict[str, Json]:
         "stale_when_changed": list(why.inputs),
         "changed": list(why.changed),
         "gated": why.gate == "passed" if why.gate else None,
-        "set_by_hand": bool(why.outvoted),
+        "set_by_hand": bool(why.by_hand),
         "follows": why.follows,
         "passed_over": list(why.passed_over),
     }
@@ -393,7 +393,7 @@ def why_text(why: Why) -> str:
     rows = [("from", stamp.path)] if stamp.path else []
     if stamp.suffix != why.chain:
         rows.append(("chain", f"{why.chain} would serve without a measurement"))
-    if not why.outvoted:  # what is known was measured of another row
+    if not why.by_hand:  # what is known was measured of another row
         rows += _race_rows(why)
     if why.measured:
         rows.append(("measured", ", ".join(f"{key} {value}" for key, value in why.measured.items())))
@@ -413,8 +413,8 @@ def why_text(why: Why) -> str:
 
 
 def _source_words(why: Why) -> str:
-    if why.outvoted:
-        return hand_words(why.outvoted)
+    if why.by_hand:
+        return hand_words(why.by_hand)
     return f"the row of {why.follows}, which it follows" if why.follows else _SOURCE_WORDS[why.stamp.source]
 
 
@@ -432,9 +432,9 @@ def mint_notes(rejected: Mapping[str, Sequence[str]], overridden_pct: float | No
     return lines
 
 
-def hand_words(outvoted: str) -> str:
-    """What is said of an entry that names another row than its race did."""
-    return f"set by hand in the sidecar, not measured: its race chose {outvoted}"
+def hand_words(why: str) -> str:
+    """What is said of an entry that no race put there. ``why``: of `upsert.by_hand`."""
+    return f"set by hand in the sidecar, not measured: {why}"
 
 
 def _gate_words(why: Why) -> str:

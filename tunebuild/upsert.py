@@ -148,6 +148,17 @@ def origin_of(document: Document, key: str) -> str:
     return EXCHANGE if whole == EXCHANGE and key in document.kernels else ""
 
 
+def by_hand(document: Document, key: str, tuner: str) -> str:
+    """Why an entry is no measurement but somebody's word, the end of a sentence; "" for one that was raced or adopted.
+
+    ``tuner``: of the entry's scope. Only a tuner of a scope's own may record a winner without its race.
+    """
+    if raced := document.outvoted(key):
+        return f"its race chose {raced}"
+    may = tuner not in ("builtin", "none") or bool(origin_of(document, key))
+    return "no race decided it" if document.unraced(key) and not may else ""
+
+
 def _with_origins(document: Document) -> Document:
     """An older file says `origin` once for all; said entry by entry it survives the next local write."""
     origins = {key: origin_of(document, key) for key in document.kernels}

@@ -90,6 +90,7 @@ def mint(project: Project, *keys: str) -> None:
     pins = record.pins(made.manifest)
     change = Change(
         kernels=dict.fromkeys(keys, "u2"),
+        race={key: {"winner": "u2"} for key in keys},
         built={key: made.built[key] for key in keys},
         notes=dict(pins[key] for key in keys),
     )

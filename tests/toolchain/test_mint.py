@@ -242,6 +242,23 @@ def test_a_winner_set_by_hand_is_named_so_and_does_not_ship(quick: Project) -> N
     assert not (quick.root / "dist").exists()
 
 
+def test_a_winner_set_by_hand_without_its_race_is_named_so_and_does_not_ship(quick: Project) -> None:
+    quick.run("mint", **LOUD)
+    (path,) = quick.root.glob("*.tune.json")
+    record = json.loads(path.read_text())
+    other = "isa_base_u1" if record["kernels"]["dot_f32"] != "isa_base_u1" else "isa_base_u2"
+    record["kernels"]["dot_f32"] = other
+    del record["digest"], record["race"]["dot_f32"]
+    path.write_text(json.dumps(record))
+    words = "set by hand in the sidecar, not measured: no race decided it"
+    assert " ".join(quick.run("why", "dot_f32").stdout.split()).startswith(f"dot_f32 runs {other}: {words}")
+    done = quick.run("release", "--quick", code=3, **LOUD)
+    assert "set by hand, not measured: dot_f32" in done.stdout + done.stderr
+    assert "tunebuild mint --only =dot_f32" in done.stdout + done.stderr
+    quick.run("mint", "--only", "=dot_f32", **LOUD)
+    assert "set by hand" not in quick.run("why", "dot_f32").stdout
+
+
 def test_a_build_says_which_winner_went_stale_by_what(quick: Project) -> None:
     quick.run("mint", **LOUD)
     quick.edit("tune.toml", '"-O3"', '"-O2"')

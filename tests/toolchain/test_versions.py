@@ -138,7 +138,12 @@ def test_export_of_one_apps_scopes_does_not_lose_those_of_another(pair: Project)
     made = read(pair)
     for app, key in (("first", "add"), ("second", "mul")):
         pins = record.pins(made.manifest)
-        change = Change(kernels={key: "u2"}, built={key: made.built[key]}, notes=dict([pins[key]]))
+        change = Change(
+            kernels={key: "u2"},
+            race={key: {"winner": "u2"}},
+            built={key: made.built[key]},
+            notes=dict([pins[key]]),
+        )
         sidecar.save(pair.root / f"{app}.tune.json", change, box=made.box, built_now=made.built)
     (written,) = json.loads(pair.run("profile", "export", "--app", "first", "--json").stdout)["written"]
     before = Path(written).read_bytes()

@@ -75,7 +75,9 @@ def test_export_takes_companions_rows_and_the_version_as_text() -> None:
 
 def test_export_marks_references_that_a_race_chose() -> None:
     document = sidecar({"f": "reference", "g": "reference"})
-    race = {"f": {"winner": "reference", "rows": {"reference": {"med_us": 1}, "a": {"med_us": 2}}}}
+    rows: Json = {"reference": {"med_us": 1}, "a": {"med_us": 2}}
+    race = {"f": {"winner": "reference", "rows": rows}}
+    race["g"] = {**race["f"], "rejected": "a"}  # no row passed: it was no choice
     found = exported(manifest(family("f"), family("g")), replace(document, race=race))
     assert isinstance(found["provenance"], dict)
     assert found["provenance"]["measured_reference"] == "f"
@@ -133,6 +135,17 @@ def test_export_of_a_winner_set_by_hand_is_refused() -> None:
     with pytest.raises(Refused, match="f was set by hand, not by its race") as caught:
         exported(manifest(family("f")), by_hand)
     assert caught.value.fix == "tunebuild mint --only =f"
+
+
+def test_winner_without_a_race_is_exported_only_where_a_tuner_of_the_scopes_own_set_it() -> None:
+    bare = replace(sidecar({"f": "a"}), race={})
+    with pytest.raises(Refused, match="f was set by hand, not by its race") as caught:
+        exported(manifest(family("f")), bare)
+    assert caught.value.fix == "tunebuild mint --only =f"
+    own = replace(manifest(family("f")).scopes[0], tuner="/p/tune.py")
+    whole = manifest(family("f"), scopes=(own,))
+    document = export(whole, own, bare, Verdict("none"), cpu_class="x86-avx2", written="T")
+    assert document["kernels"] == {"f": "a"}
 
 
 def test_export_of_another_version_is_refused() -> None:

@@ -87,6 +87,18 @@ def test_stale_seat_names_its_inputs_and_asks_for_one_mint() -> None:
     assert [(one.box, one.scope, one.keys) for one in found.remints] == [(ZEN, "demo", ("f",))]
 
 
+@pytest.mark.parametrize(
+    ("race", "words"), [({"winner": "b"}, "its race chose b"), ({"rows": {}}, "no race decided it")]
+)
+def test_winner_that_its_race_did_not_decide_is_not_measured(race: dict[str, Json], words: str) -> None:
+    document = sidecar(ZEN, AVX2, {"f": "a", "g": "a"})
+    odd = Record("zen.tune.json", replace(document, race={**document.race, "f": race}))
+    found = judged(odd)
+    assert (cell(found, "f", "x86-avx2").state, cell(found, "g", "x86-avx2").state) == ("stale", "measured")
+    assert cell(found, "f", "x86-avx2").reason == f"f was set by hand: {words}"
+    assert [one.keys for one in found.remints] == [("f",)] and not found.green
+
+
 def test_second_box_of_a_class_that_is_still_fresh_answers_for_it() -> None:
     old = record(ZEN2, AVX2, {"f": "a", "g": "a"}, {**NOW, "source": "s0"})
     found = judged(old, GOOD)

@@ -71,6 +71,38 @@ def test_stamps_are_counted_by_source() -> None:
     assert release.stamp_check(stamps).why == "1 by manifest, 1 by reference; 1 run the reference body"
 
 
+SERVED = Stamps("kit", (Stamp("f", "f", "", "u4", "manifest", "", "lib"),))
+RACED = replace(MEASURED, race={"f": {"winner": "u4"}})
+
+
+@pytest.mark.parametrize(
+    ("document", "word"),
+    [
+        (RACED, "ok"),
+        (replace(MEASURED, race={"f": {"winner": "u2"}}), "failed"),
+        (MEASURED, "failed"),
+        (replace(MEASURED, race={"f": {"rows": {"u4": {"med_us": 1.0}}}}), "failed"),
+        (ADOPTED, "ok"),
+        (None, "ok"),
+    ],
+)
+def test_winner_that_no_race_decided_does_not_ship(document: Document | None, word: str) -> None:
+    check = release.hand_check(document, SERVED, (COMPLETE,))
+    assert check.word == word
+    if word == "failed":
+        assert check.why == "set by hand, not measured: f"
+        assert check.fix == "run `tunebuild mint --only =f`"
+
+
+def test_winner_without_a_race_ships_where_no_race_of_ours_is_due() -> None:
+    own = replace(COMPLETE, scope=replace(SCOPE, tuner="/p/tune.py"))
+    assert release.hand_check(MEASURED, SERVED, (own,)).word == "ok"
+    bare = release.hand_check(MEASURED, SERVED, (replace(BY_HAND, verdict=Verdict("none")),))
+    assert (bare.word, bare.why) == ("warning", "no tuner measured: f")
+    over = replace(MEASURED, race={"f": {"winner": "u2"}})
+    assert release.hand_check(over, SERVED, (BY_HAND,)).word == "failed"
+
+
 def test_check_is_one_line_with_its_fix() -> None:
     assert release.Check("noise", "ok", "quiet").line == "ok: noise: quiet"
     assert (

@@ -219,11 +219,11 @@ def test_mint_notes_name_rejected_rows_and_an_overridden_noise() -> None:
 
 def test_why_of_a_winner_set_by_hand_says_so_and_gives_no_other_rows_evidence() -> None:
     stamp = replace(STAMPS.seats[0], key="dot", suffix="u8", source="manifest")
-    text = report.why_text(replace(why(), stamp=stamp, outvoted="u4", gate="rejected"))
+    text = report.why_text(replace(why(), stamp=stamp, by_hand="its race chose u4", gate="rejected"))
     assert text.startswith("dot runs u8: set by hand in the sidecar, not measured: its race chose u4\n")
     assert "margin" not in text and "validated" not in text
     assert "--row u8` says why" in text
-    assert report.why_json(replace(why(), outvoted="u4"))["set_by_hand"] is True
+    assert report.why_json(replace(why(), by_hand="its race chose u4"))["set_by_hand"] is True
 
 
 def test_why_names_winner_runner_up_margin_noise_measurer_and_what_makes_it_stale() -> None:
