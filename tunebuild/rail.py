@@ -30,7 +30,7 @@ from tunebuild import (
 from tunebuild.document import Built
 from tunebuild.errors import UsageError, WorkFailed
 from tunebuild.generate import Generated
-from tunebuild.model import App, Policy
+from tunebuild.model import App, Manifest, Policy
 from tunebuild.policy import Due, ScopeState
 from tunebuild.profiles import Adoption, partial_message
 from tunebuild.upsert import Change
@@ -123,6 +123,7 @@ def _race(
     say: Say,
 ) -> list[str]:
     """Race the scopes that are due; the names of those that are complete now."""
+    racing = _named(generated.manifest, racing, say)
     if not racing:
         return []
     silent = environ.get("TUNEBUILD_VERBOSITY") == "silent"
@@ -146,6 +147,21 @@ def _race(
     if waiting := _waiting(generated, app, start.policy, environ):
         say(waiting)
     return done
+
+
+def _named(project: Manifest, racing: list[tuple[ScopeState, Due]], say: Say) -> list[tuple[ScopeState, Due]]:
+    """Those of which the filter names a seat; where it names none at all, that is said."""
+    keys = {state.scope.name: policy.demand(project, state.scope).keys for state, _ in racing}
+    named = [
+        (state, due)
+        for state, due in racing
+        if any(policy.selected(due.only, key) for key in keys[state.scope.name])
+    ]
+    if racing and not named:
+        known = ", ".join(key for scope in keys.values() for key in scope)
+        only = racing[0][1].only
+        say(f"tunebuild: no seat's name holds a token of {only!r}: nothing to race; the seats are: {known}")
+    return named
 
 
 def _still_open(
@@ -264,12 +280,6 @@ def _tune(
         for key in policy.demand(manifest, state.scope).keys
         if policy.selected(due.only, key)
     ]
-    if not keys:
-        known = (key for state, _ in racing for key in policy.demand(manifest, state.scope).keys)
-        say(
-            f"tunebuild: no seat is named by {racing[0][1].only!r}: nothing to race; there are {', '.join(known)}"
-        )
-        return 0
     command = [*children.TOOL, "-C", str(generated.root), "mint", "--app", app.name]
     scopes = (scope for scope in manifest.scopes if scope.name in app.scopes)
     if len(keys) < sum(len(policy.demand(manifest, scope).keys) for scope in scopes):

@@ -248,9 +248,22 @@ def test_covered_box_names_the_class_and_tunes_nothing(demo: Demo) -> None:
     done = demo.run()
     assert done.stderr == f"tunebuild: {line}\n" and demo.calls == []
     assert demo.run(TUNEBUILD_VERBOSITY="silent").stderr == ""
-    assert demo.run(TUNEBUILD_RELAUNCH="demo:1").stderr == f"tunebuild: {line}\n", (
-        "coverage comes before the fuse"
-    )
+    assert demo.run(TUNEBUILD_RELAUNCH="demo:1").stderr == "", "who relaunched it said it; no fuse blew"
+
+
+def test_what_is_covered_is_left_to_the_tool_to_say_where_it_is_called(demo: Demo) -> None:
+    line = "scope lib is covered by the x86-avx2 profile (3 entries), nothing to race"
+    facts = baked(scopes=(ScopeFacts("lib", "absent", "", line), ScopeFacts("own", "absent", "x")))
+    demo.make(facts)
+    demo.rebuilds(facts)
+    said = demo.run().stderr
+    assert len(demo.calls) == 1 and line not in said and "relaunch 1 did not converge" in said
+    (demo.root / "build/tool").unlink()
+    assert demo.run().stderr.splitlines() == [
+        f"tunebuild: {line}",
+        "tunebuild: the tunebuild command is not on this machine: demo runs with the rows it has; install it, or set "
+        "TUNEBUILD_POLICY=fallback",
+    ]
 
 
 def test_restart_tunes_prints_the_marker_and_stops_with_3(demo: Demo) -> None:

@@ -98,6 +98,18 @@ def test_filters_of_one_start_add_up_at_both_doors(minted: Tree) -> None:
     assert minted.winners == {"f": "u2", "g": "u2"}
 
 
+def test_filter_that_names_no_seat_is_said_and_the_program_runs_untouched(minted: Tree) -> None:
+    said = "tunebuild: no seat's name holds a token of 'zzz': nothing to race; the seats are: f, g"
+    before = minted.sidecar.read_bytes()
+    done = minted.run("--", "--tune-only", "zzz")
+    assert done.stderr.splitlines() == [said] and done.stdout.endswith(TUNED_STATUS)
+    assert minted.sidecar.read_bytes() == before
+    minted.sidecar.unlink()
+    done = minted.tool("run", "demo", "--tune-only=zzz")
+    assert tuning_lines(done.stderr) == [] and "is left incomplete" not in done.stderr
+    assert said in done.stderr and done.returncode == 0 and not minted.sidecar.exists()
+
+
 def test_failing_tuner_leaves_the_scope_incomplete_and_the_program_runs(fresh: Tree) -> None:
     done = fresh.run(FAIL="1")
     assert done.returncode == 0 and PLAIN_STATUS in done.stdout and not fresh.sidecar.exists()

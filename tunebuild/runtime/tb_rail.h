@@ -20,7 +20,7 @@
 /* Supervisors look for this line together with exit code 3. */
 #define TB_RESTART_MARKER "tunebuild: restart to apply the winners"
 
-enum { TB_MAX_WORDS = 16, TB_NO_TOOL = -1, TB_REFUSAL_HOLDS_S = 600 };
+enum { TB_MAX_WORDS = 16, TB_NO_TOOL = -1, TB_CALL_TOOL = -1, TB_REFUSAL_HOLDS_S = 600 };
 
 extern char **environ;
 
@@ -399,6 +399,7 @@ static int tb_tune(const tb_start *start, int argc, char **argv)
     stat(start->executable, &before);
     result = tb_call_tool(start);
     if (result == TB_NO_TOOL) {
+        if (!start->forced) tb_say_covered(start);
         tb_say(start, "the tunebuild command is not on this machine: %s runs with the rows it has; install it, or set "
                "TUNEBUILD_POLICY=fallback", start->artifact->app);
         return TB_GO_ON;
@@ -419,8 +420,9 @@ static int tb_tune(const tb_start *start, int argc, char **argv)
     return TB_GO_ON;
 }
 
-/* One start of an executable that was built here. Coverage is judged before the fuse. */
-static int tb_rail(tb_start *start, int argc, char **argv)
+/* What an executable that was built here is due: TB_CALL_TOOL, or what it does without. Coverage is judged before the
+ * fuse. */
+static int tb_due(tb_start *start)
 {
     size_t untuned = tb_count_untuned(start);
     char before[64];
@@ -433,7 +435,6 @@ static int tb_rail(tb_start *start, int argc, char **argv)
         tb_say_untuned(start, "", ", or set TUNEBUILD_POLICY=fallback");
         return TB_STOP;
     }
-    if (!start->forced) tb_say_covered(start);
     if (!start->forced && !untuned && !start->is_changed) return TB_GO_ON;
     if (untuned) tb_read_refusal(start);
     if (start->depth > 0 && (tb_is_suppressed(start) || *start->refusal)) return TB_GO_ON; /* the tool has said it */
@@ -457,7 +458,16 @@ static int tb_rail(tb_start *start, int argc, char **argv)
                start->refusal);
         return tb_is_restart(start) ? TB_STOP : TB_GO_ON;
     }
-    return tb_tune(start, argc, argv);
+    return TB_CALL_TOOL;
+}
+
+/* One start. What a profile covers is said once: by the tool where it is called, and above depth 0 it was said. */
+static int tb_rail(tb_start *start, int argc, char **argv)
+{
+    int due = tb_due(start);
+    if (due == TB_CALL_TOOL) return tb_tune(start, argc, argv);
+    if (start->acts && !start->forced && start->depth == 0) tb_say_covered(start);
+    return due;
 }
 
 static int tb_judge(tb_start *start, const tb_need *unmet, int argc, char **argv)
