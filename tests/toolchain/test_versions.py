@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from conftest import Project
-from pair_project import MEASURED, SHIPPED, made_in, mint, read, ship, stamped, states
+from pair_project import MEASURED, SHIPPED, made_in, mint, own_class, read, ship, stamped, states
 
 from tunebuild import record, sidecar
 from tunebuild.upsert import Change
@@ -51,6 +51,31 @@ def test_export_after_a_mint_of_the_new_version_answers_again(pair: Project) -> 
     pair.run("profile", "export")
     (pair.root / "p.tune.json").unlink()
     assert stamped(pair) == SHIPPED
+
+
+# --- a scope beside one with a version ------------------------------------------------------------
+
+
+def test_entries_of_another_version_count_through_no_scope_that_has_none(pair: Project) -> None:
+    pair.edit("tune.toml", 'version_of = "versions/ONE_VERSION"\n', "")
+    bump(pair)
+    ship(pair, two_version="1")
+    assert stamped(pair) == {**SHIPPED, "mul": ("u1", "fallback")}
+    found = states(pair)
+    assert (found["one"].adoption.kind, found["two"].adoption.kind) == ("covered", "none")
+    assert found["two"].adoption.entries == () and found["two"].adoption.notes == ()
+    said = pair.run("status").stdout
+    assert f"scope one: covered by the {own_class()} profile" in said and "scope two: absent" in said
+
+
+def test_scope_without_profiles_that_another_ones_profile_answers_is_covered(pair: Project) -> None:
+    pair.edit("tune.toml", 'version_of = "versions/ONE_VERSION"\ndefaults = "profiles"\n', "")
+    ship(pair, two_version="1")
+    assert stamped(pair) == SHIPPED
+    assert {name: state.covered for name, state in states(pair).items()} == {"one": True, "two": True}
+    said = pair.run("status").stdout
+    for name in ("one", "two"):
+        assert f"scope {name}: covered by the {own_class()} profile" in said
 
 
 # --- the sidecar ----------------------------------------------------------------------------------
