@@ -80,10 +80,11 @@ def subject(family: Family, companion: Companion | None = None) -> Subject:
 
 
 def gate_cases(of: Subject) -> tuple[Case, ...]:
-    """Every size with every fill; the first fill twice, at one offset and at mixed offsets.
+    """Every size with every fill, the first fill twice, at one offset and at mixed offsets; then the workloads.
 
     The first fill comes twice, since the others may hide an error (in a sum that is infinite anyway). The
-    offsets go round over sizes and fills. Every call is made flush left and flush right, on two data.
+    offsets go round over sizes and fills. Every call is made flush left and flush right, on two data. A workload
+    is called with its own fills, so that what is raced was gated, unless the reference would take seconds there.
     """
     check = of.check
     offsets, fills = check.offsets or (0,), check.fills or ("normal",)
@@ -94,7 +95,24 @@ def gate_cases(of: Subject) -> tuple[Case, ...]:
         for number, fill in enumerate(fills[1:] or fills, 1):
             calls.append(((turn[number % len(turn)],), fill))
         cases += [Case(size, offset, fill, seed=len(cases) + n + 1) for n, (offset, fill) in enumerate(calls)]
+    for workload in of.workloads:
+        if _brief(of, workload):
+            cases.append(Case(workload.scalars, offsets, "", seed=len(cases) + 1, fills=workload.fills))
     return tuple(dict.fromkeys(cases))
+
+
+GATED_OPERATIONS = 1e8  # of a workload that states its work: a tenth of a second of a plain reference
+GATED_BYTES = 64e6
+GATED_BYTES_UNTOLD = 4e6  # where no work is stated: 512 cubed of a matrix product
+
+
+def _brief(of: Subject, workload: Workload) -> bool:
+    """Whether the plain reference is quick enough at a workload for the gate."""
+    largest, _ = _set_bytes(of, workload)
+    if not workload.work:
+        return largest <= GATED_BYTES_UNTOLD
+    work = expressions.evaluate(expressions.parse(workload.work), dict(workload.scalars))
+    return float(work) <= GATED_OPERATIONS and largest <= GATED_BYTES
 
 
 def workload_cases(
@@ -133,11 +151,18 @@ def _set_bytes(of: Subject, workload: Workload) -> tuple[int, int]:
     return largest, together
 
 
+OWN = "own"
+
+
 def case_text(case: Case, placement: str = "") -> str:
-    """A case as people and `tunebuild test --case` read it: n=31 offset=1 fill=max placement=right seed=7."""
+    """A case as people and `tunebuild test --case` read it: n=31 offset=1 fill=max placement=right seed=7.
+
+    `fill=own` leaves each argument its own, and `fill.a=zeros` rules for one.
+    """
     words = [f"{name}={value}" for name, value in case.scalars]
     words.append(f"offset={','.join(map(str, case.offsets))}")
-    words.append(f"fill={case.fill}")
+    words.append(f"fill={case.fill or OWN}")
+    words += [f"fill.{argument}={fill}" for argument, fill in case.fills]
     where = placement or case.placement
     words += [f"placement={where}"] if where != "both" else []
     return " ".join([*words, f"seed={case.seed}"])
@@ -155,12 +180,13 @@ def parse_case(text: str) -> Case:
     try:
         offsets = tuple(int(part) for part in known.pop("offset", "0").split(","))
         fill, seed = known.pop("fill", "normal"), int(known.pop("seed", "1"))
+        fills = tuple((name[5:], known.pop(name)) for name in list(known) if name.startswith("fill."))
         scalars = tuple((name, _number(value)) for name, value in known.items())
     except ValueError as error:
         raise UsageError(f"--case: {error}", fix="offsets, seeds and sizes are numbers") from None
     if placement not in ("both", "left", "right"):
         raise UsageError(f"--case: placement is left, right or both, not {placement}")
-    return Case(scalars, offsets, fill, seed, placement)  # type: ignore[arg-type]
+    return Case(scalars, offsets, "" if fill == OWN else fill, seed, placement, fills=fills)  # type: ignore[arg-type]
 
 
 def _number(text: str) -> int | float:

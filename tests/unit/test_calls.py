@@ -56,15 +56,33 @@ def test_every_size_meets_every_fill_and_the_first_one_twice() -> None:
     assert len({case.seed for case in cases}) == len(cases)
 
 
+def test_workloads_are_gated_with_their_own_fills_unless_the_reference_is_slow_there() -> None:
+    def gated(*workloads: Workload) -> list[Case]:
+        cases = calls.gate_cases(replace(dot(), workloads=workloads))
+        return [case for case in cases if case.fill == ""]
+
+    quick = Workload("quick", (("n", 4096),), fills=(("a", "zeros"),))
+    (case,) = gated(quick)
+    assert case.scalars == (("n", 4096),) and case.fills == (("a", "zeros"),) and len(case.offsets) == 3
+    assert gated(Workload("large", (("n", 10**8),))) == []
+    assert gated(Workload("slow", (("n", 4096),), work="n * n * n")) == []
+
+
 def test_one_fill_and_one_offset_make_two_cases_a_size_at_least() -> None:
     only = replace(dot(), check=Check(SIZES, offsets=(0,), fills=("normal",)))
-    assert all(case.fill == "normal" and case.offsets == (0,) for case in calls.gate_cases(only))
+    assert all(case.fill in ("normal", "") and case.offsets == (0,) for case in calls.gate_cases(only))
 
 
 @pytest.mark.parametrize("case", calls.gate_cases(dot()))
 def test_case_reads_back_as_it_was_written(case: Case) -> None:
     assert calls.parse_case(calls.case_text(case)) == case
     assert calls.parse_case(calls.case_text(case, "right")) == replace(case, placement="right")
+
+
+def test_case_with_fills_of_single_arguments_reads_back() -> None:
+    case = Case((("n", 3),), (0, 1), "", 7, fills=(("a", "zeros"), ("b", "mine")))
+    assert calls.case_text(case) == "n=3 offset=0,1 fill=own fill.a=zeros fill.b=mine seed=7"
+    assert calls.parse_case(calls.case_text(case)) == case
 
 
 def test_case_reads_floats_and_defaults() -> None:
