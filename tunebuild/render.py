@@ -47,6 +47,10 @@ def _decline(why: str) -> NoReturn:
     raise _Decline(str(why))
 
 
+class _Outside(Exception):
+    """A template that is a link to a file of nobody's project, or of another's."""
+
+
 class _TooLong(BaseException):
     """No `except Exception` on the way may take it for an error of its own."""
 
@@ -63,13 +67,21 @@ class Boundless(Exception):
 
 
 class _Folder(jinja2.FileSystemLoader):
-    """The templates of one folder, through no symbolic link that leads out of it."""
+    """The templates of one folder, through no symbolic link that leads out of the project."""
 
     def get_source(self, environment: jinja2.Environment, template: str) -> tuple[str, str, Any]:
         text, file, fresh = super().get_source(environment, template)
-        if not Path(os.path.realpath(file)).is_relative_to(os.path.realpath(self.searchpath[0])):
-            raise jinja2.TemplateNotFound(template)
+        read = Path(os.path.realpath(file))
+        if not read.is_relative_to(os.path.realpath(_project(self.searchpath[0]))):
+            raise _Outside(f"{template} is a link that leads out of the project, to {read}")
         return text, file, fresh
+
+
+def _project(folder: str) -> str:
+    """The project that a templates folder is of: the nearest folder at or above it with a tune.toml; itself without."""
+    return next(
+        (str(at) for at in (Path(folder), *Path(folder).parents) if (at / "tune.toml").exists()), folder
+    )
 
 
 _declared: set[str] = set()  # templates that tune.toml names outside their project's templates folder
@@ -192,6 +204,9 @@ def render_row(
     except jinja2.TemplateSyntaxError as error:
         where = error.filename or str(template)
         return Mistake(where, error.lineno, 1, f"family.{family}", error.message or "syntax error")
+    except _Outside as error:
+        fix = "copy that file into the project"
+        return Mistake(*_place(error, template), f"family.{family}", f"row {row.suffix}: {error}", fix)
     except jinja2.UndefinedError as error:
         return _undefined(error, error.message or "", template, family, row, seen)
     except Exception as error:
