@@ -55,7 +55,8 @@ from pathlib import Path
 from tunebuild import generate, sidecar
 from tunebuild.upsert import Change
 made = generate.generate(Path.cwd())
-change = Change(kernels={"scale": sys.argv[1]}, built={"scale": made.built["scale"]})
+kernels, built = {"scale": sys.argv[1]}, {"scale": made.built["scale"]}
+change = Change(kernels=kernels, race={"scale": {"winner": sys.argv[1]}}, built=built)
 sidecar.save(made.records["tiny"].path, change, box=made.box, built_now=made.built)
 """
 
