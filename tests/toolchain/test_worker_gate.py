@@ -44,7 +44,7 @@ BAD = {
     "remembers": "wrong result: element 0 of `y` is ",
     "reads_output": "wrong result: element 0 of `y` is ",
     "assumes_alignment": "wrong result: element 0 of `y` is 0, ",
-    "loses_denormals": "wrong result: element 0 of `y` is 5, the reference has 1; at n=2 ",
+    "loses_denormals": "wrong result: element 0 of `y` is 5, the reference has 1; at n=1 ",
     "loses_large": "wrong result: element 0 of `y` is 1.00000002e+30, the reference has inf; at n=1 ",
     "leaves_rounding": "changed: ",
     "flushes": "changed: ",
