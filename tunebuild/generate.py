@@ -57,6 +57,7 @@ from tunebuild.policy import ScopeState
 
 Cell = resolve.Cell
 RUNTIME = Path(__file__).parent / "runtime"
+_MADE = (f"{codegen.GENERATED}/", f"{graph.BUILD}/")
 CHECKED_ROWS = 4000  # that `check` renders of a huge project: under a second
 BROKEN = "build/broken.json"
 MEMO_TOOLCHAINS = "build/toolchains.json"
@@ -107,7 +108,8 @@ class Generated:
         found = [family.project.templates for family in self.manifest.families]
         found += [folder for family in self.manifest.families for folder in family.project.include]
         for flags in dict.fromkeys(edge.flags for edge in self.graph.edges if edge.rule.startswith("cc_")):
-            found += [self.root / name for name in keys.folders_of(flags, os.environ).quoted]
+            named = keys.folders_of(flags, os.environ).quoted
+            found += [self.root / name for name in named if not name.startswith(_MADE)]
         return tuple(dict.fromkeys(folder for folder in found if folder.is_dir()))
 
     @property
