@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import get_args
 
 from tunebuild import expressions, prototype
@@ -331,7 +331,7 @@ def _check_work(table: WorkloadTable, known: frozenset[str], path: KeyPath, note
         notes.add(path, f"`{table.work}` is {count!r}", "write the operations of one call, such as 2*n")
 
 
-WORKLOAD_KEYS = ("work", "cache", "weight", "fill")
+WORKLOAD_KEYS = tuple(each.name for each in fields(WorkloadTable) if each.name != "scalars")
 
 _LIMITS = {
     f"{sign}{bits}": (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if sign == "i" else (0, 2**bits - 1)

@@ -178,7 +178,7 @@ def _broken(
                 if name in words:
                     told = _from_template(generated, function, text, words[name])
                     found[name] = {"digest": digest, "why": told}
-                elif lacking and (called := judge.called(generated.root / output) & lacking):
+                elif lacking and (called := judge.symbols(generated.root / output)[1] & lacking):
                     why = f"it calls {', '.join(sorted(called))}, which nothing defines: misspelt, or not in `support`"
                     found[name] = {"digest": digest, "why": why, "undefined": " ".join(sorted(called))}
                 elif output in fresh:
@@ -206,7 +206,7 @@ def _undefined(generated: Generated, ran: Ran, known: Mapping[str, Mapping[str, 
     if before:
         rows = {edge.output for edge in generated.graph.edges if edge.symbol}
         for path in set(generated.graph.by_output()[binary].inputs) - rows:
-            before -= judge.defined(generated.root / path)
+            before -= judge.symbols(generated.root / path)[0]
     return frozenset(named | before)
 
 

@@ -139,20 +139,13 @@ def symbol_fault(path: Path, name: str) -> str:
     return f"it defines {', '.join(others)} besides {name}: make that static" if others else ""
 
 
-def called(path: Path) -> frozenset[str]:
-    """The symbols that an object wants others to define; none where there is no object."""
+def symbols(path: Path) -> tuple[frozenset[str], frozenset[str]]:
+    """The global symbols that an object defines and that it wants of others; none where there is no object."""
     try:
-        return frozenset(elf.scan_object(path).undefined)
+        facts = elf.scan_object(path)
     except (OSError, ValueError):
-        return frozenset()
-
-
-def defined(path: Path) -> frozenset[str]:
-    """The symbols that an object offers to others; none where there is no object."""
-    try:
-        return frozenset(elf.scan_object(path).defined)
-    except (OSError, ValueError):
-        return frozenset()
+        return frozenset(), frozenset()
+    return frozenset(facts.defined), frozenset(facts.undefined)
 
 
 def _object_fault(generated: Generated, planned: PlannedFamily, suffix: str) -> str:

@@ -289,12 +289,6 @@ def header_scanner(folders: Folders, root: Path, read: Read, made: Iterable[str]
     return scan
 
 
-def includes(text: str, folder: Path, include: Iterable[Path], read: Read) -> tuple[Path, ...]:
-    """The project headers of one text; see `header_scanner`, which is faster for many."""
-    dirs = tuple(map(os.fspath, include))
-    return header_scanner(Folders(dirs, dirs), Path("/"), read)(text, folder)
-
-
 def depfile(text: str) -> tuple[str, ...]:
     """The prerequisites that a compiler's -MD file names, in order, each once."""
     joined = _SPLICE.sub(" ", text)

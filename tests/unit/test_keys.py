@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import random
+from collections.abc import Iterable
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tunebuild import keys
+
+
+def includes(text: str, folder: Path, include: Iterable[Path], read: keys.Read) -> tuple[Path, ...]:
+    """The project headers of one text that is compiled with these folders."""
+    flags = [f"-I{each}" for each in include]
+    return keys.header_scanner(keys.folders_of(flags, {}), Path("/"), read)(text, folder)
+
 
 BASE = keys.Inputs(
     kind="object",
@@ -178,20 +186,18 @@ FILES = {
 
 
 def test_headers_are_found_through_headers_and_cycles() -> None:
-    found = keys.includes(
-        '#include "a.h"\n#include <e.h>\n', Path("/p/gen"), [Path("/p/include")], reader(FILES)
-    )
+    found = includes('#include "a.h"\n#include <e.h>\n', Path("/p/gen"), [Path("/p/include")], reader(FILES))
     names = [str(path.relative_to("/p/include")) for path in found]
     assert sorted(names) == ["a.h", "b.h", "e.h", "sub/c.h", "sub/d.h"] and names[0] == "a.h"
 
 
 def test_system_headers_and_unknown_names_are_left_out() -> None:
-    assert keys.includes("#include <immintrin.h>\n", Path("/p"), [Path("/p/include")], reader(FILES)) == ()
+    assert includes("#include <immintrin.h>\n", Path("/p"), [Path("/p/include")], reader(FILES)) == ()
 
 
 def test_a_header_beside_the_file_hides_one_of_the_include_folders() -> None:
     files = {**FILES, "/p/gen/e.h": "other"}
-    found = keys.includes('#include "e.h"\n', Path("/p/gen"), [Path("/p/include")], reader(files))
+    found = includes('#include "e.h"\n', Path("/p/gen"), [Path("/p/include")], reader(files))
     assert found == (Path("/p/gen/e.h"),)
 
 
@@ -223,9 +229,9 @@ def test_where_a_macro_names_the_header_one_that_hides_another_changes_what_is_i
 def test_header_that_is_asked_for_counts_once_it_is_there(tmp_path: Path) -> None:
     text = '#if __has_include("flag.h")\n#define FLAG 1\n#endif\n'
     there: dict[Path, str] = {}
-    assert keys.includes(text, tmp_path, (), there.get) == ()
+    assert includes(text, tmp_path, (), there.get) == ()
     there[tmp_path / "flag.h"] = ""
-    assert keys.includes(text, tmp_path, (), there.get) == (tmp_path / "flag.h",)
+    assert includes(text, tmp_path, (), there.get) == (tmp_path / "flag.h",)
 
 
 def test_folders_are_those_of_the_flags_and_the_environment_in_the_compilers_order() -> None:
