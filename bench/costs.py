@@ -5,8 +5,8 @@
     python bench/costs.py --rows 400           a smaller large grid
 
 Rows are dot products of a few lines. *row*: user and system time of `tunebuild build --mode tune` and all its
-children, 192 rows less 64, by the row: generation, compile, link and drivers; beside it what the compiler alone takes
-for an empty file by the same line.
+children, 192 rows less 64, by the row: generation, compile, link and drivers; beside it what a row's own compile line
+takes when run alone, and what it takes on an empty file.
 *family*: gate, race and validation of a cold mint of 20 rows, and of 20 rows of equal speed; the median of
 `--runs`. *grid*: one cold mint; and one that is interrupted when half of its rows are compiled, then run again:
 how many rows are compiled twice? Nothing else should run meanwhile; processor time bears it best.
@@ -47,21 +47,24 @@ def row(work: Path, asked: argparse.Namespace) -> list[Figure]:
         few, many = sorted(cpu)
         found += [
             Figure(f"processor time of {name}", 1000 * (cpu[many] - cpu[few]) / (many - few), "ms", 50),
-            Figure("  of it the compiler on an empty file", 1000 * empty(folder), "ms"),
+            Figure(f"  of it the compile line of {name}", 1000 * compiler(folder), "ms"),
+            Figure(f"  that line on an empty file, {name}", 1000 * compiler(folder, empty=True), "ms"),
         ]
     return found
 
 
-def empty(folder: Path, runs: int = 16) -> float:
-    """Processor seconds of a row's own compile line, the row replaced by an empty file: no tool comes below."""
+def compiler(folder: Path, *, empty: bool = False, runs: int = 16) -> float:
+    """Processor seconds of a row's own compile line, run alone; ``empty``: on no text, which no tool can go below."""
     commands = json.loads((folder / "build/compile_commands.json").read_text())
-    line = next(each for each in commands if each["file"].startswith("generated/rows/"))
+    lines = [each for each in commands if each["file"].startswith("generated/rows/")]
     nothing = folder / "build/empty.c"
     nothing.write_text("")
-    words = [str(nothing) if word == line["file"] else word for word in line["arguments"]]
-    words[words.index("-o") + 1] = os.devnull
-    environ = watch.environ(folder)
-    return median(take(tuple(words), folder, environ).cpu_s for _ in range(runs))
+    spent = []
+    for line in lines[:: max(1, len(lines) // runs)]:
+        words = [str(nothing) if empty and word == line["file"] else word for word in line["arguments"]]
+        words[words.index("-o") + 1] = os.devnull
+        spent.append(take(tuple(words), folder, watch.environ(folder)).cpu_s)
+    return median(spent)
 
 
 def family(work: Path, asked: argparse.Namespace) -> list[Figure]:

@@ -13,17 +13,16 @@ from pathlib import Path
 
 from tunebuild import (
     artifact,
+    broken,
     codegen,
+    culprits,
     emit,
     front,
     gates,
     generate,
     graph,
-    judge,
     memo,
-    plan,
     policy,
-    render,
     report,
     resolve,
     toolchain,
@@ -31,10 +30,9 @@ from tunebuild import (
 )
 from tunebuild.columns import printable
 from tunebuild.document import Document, Unreadable
-from tunebuild.front import Failure, Ran
+from tunebuild.front import Ran
 from tunebuild.generate import Generated
 from tunebuild.model import App, Manifest, Mode, Rejected, Stamp, Stamps
-from tunebuild.plan import PlannedFunction
 from tunebuild.upsert import by_hand
 
 Say = Callable[[str], None]
@@ -118,31 +116,29 @@ def _build_tune(root: Path, *, say: Say, explain: bool = False, target: str = ""
     writing.write(generated)
     # A row that fails keeps the binary from being linked, unless it was known to and is left out.
     rows = front.run(generated, ("rows", "tune"), keep_going=True, explain=explain, say=say)
-    known = generate.read_broken(generated.root)
+    known = broken.read(generated.root)
     if troubled := tuple(failure for failure in rows.failures if _TROUBLE.search(failure.words)):
         front.must(replace(rows, failures=troubled), "the tune build")
-    broken = _broken(generated, rows, known)
+    found = culprits.find(generated, rows, known)
     binary = graph.moved(graph.tune_binary(generated.plan), generated.graph.folder)
-    linkable = not any(mark in entry for entry in broken.values() for mark in ("defines", "undefined"))
+    linkable = not any(row.breaks_link for row in found.values())
     others = tuple(
         failure
         for failure in rows.failures
         # A symbol that two rows define, or that nothing does, fails the link before a row can be left out.
-        if _symbol(failure) not in broken and (linkable or failure.output != binary)
+        if culprits.symbol(failure) not in found and (linkable or failure.output != binary)
     )
     if others:
         front.must(replace(rows, failures=others), "the tune build")
     ran = [rows]
-    if {name: entry["digest"] for name, entry in broken.items()} != {
-        name: entry.get("digest") for name, entry in known.items()
-    }:
-        emit.write_if_changed(generated.root / generate.BROKEN, json.dumps(broken, sort_keys=True, indent=1))
+    if {name: row.digest for name, row in found.items()} != {name: row.digest for name, row in known.items()}:
+        emit.write_if_changed(generated.root / broken.PATH, broken.text(found))
         generated = generate.generate(root, target=target, mode="tune")
         writing.write(generated)
         ran.append(front.must(front.run(generated, ("tune",), explain=explain, say=say), "the tune build"))
     rejected = tuple(
-        Rejected(name.partition("__")[2], "compile", entry["why"], f"tunebuild explain {name}")
-        for name, entry in broken.items()
+        Rejected(name.partition("__")[2], "compile", row.why, f"tunebuild explain {name}")
+        for name, row in found.items()
     )
     return Built(generated, tuple(ran), rejected)
 
@@ -152,79 +148,6 @@ _TROUBLE = re.compile(
     "No space left on device|Disk quota exceeded|File too large|Input/output error|Too many open files"
     "|Read-only file system"
 )
-
-
-def _symbol(failure: Failure) -> str:
-    return Path(failure.output).name.removesuffix(".o")
-
-
-def _broken(
-    generated: Generated, ran: Ran, known: Mapping[str, Mapping[str, str]]
-) -> dict[str, dict[str, str]]:
-    """Rows that cannot be linked, with the digest of their text and the reason: those whose edge failed, those
-    whose object does not define its own symbol and nothing else (``defines`` marks these), and those that call
-    what nothing defines (``undefined`` names it)."""
-    words = {_symbol(failure): failure.words.strip() for failure in ran.failures}
-    fresh = frozenset((*ran.made, *ran.hits))
-    lacking = _undefined(generated, ran, known)
-    found: dict[str, dict[str, str]] = {}
-    for planned in generated.plan.families:
-        for row in planned.built:
-            for function in planned.functions:
-                name = codegen.symbol(function.name, row.suffix)
-                text = generated.files[codegen.row_path(planned.family.name, function.name, row.suffix)]
-                digest = generate.row_digest(text, plan.row_flags(planned.family, row))
-                output = graph.moved(graph.object_path(planned.family.name, name), generated.graph.folder)
-                if name in words:
-                    told = _from_template(generated, function, text, words[name])
-                    found[name] = {"digest": digest, "why": told}
-                elif lacking and (called := judge.symbols(generated.root / output)[1] & lacking):
-                    why = f"it calls {', '.join(sorted(called))}, which nothing defines: misspelt, or not in `support`"
-                    found[name] = {"digest": digest, "why": why, "undefined": " ".join(sorted(called))}
-                elif output in fresh:
-                    if fault := judge.symbol_fault(generated.root / output, name):
-                        found[name] = {"digest": digest, "why": fault, "defines": "other"}
-                elif "defines" in known.get(name, {}) and known[name].get("digest") == digest:
-                    found[name] = dict(known[name])
-    return found
-
-
-_UNDEFINED = re.compile(r"undefined (?:reference to|symbol:) [`'\"]?([\w.$]+)")
-
-
-def _undefined(generated: Generated, ran: Ran, known: Mapping[str, Mapping[str, str]]) -> frozenset[str]:
-    """Symbols that nothing defines: those that the link names, and those known for it, unless an object that is
-    no row's defines them by now."""
-    binary = graph.moved(graph.tune_binary(generated.plan), generated.graph.folder)
-    named = {
-        name
-        for failure in ran.failures
-        if failure.output == binary
-        for name in _UNDEFINED.findall(failure.words)
-    }
-    before = {name for entry in known.values() for name in entry.get("undefined", "").split()}
-    if before:
-        rows = {edge.output for edge in generated.graph.edges if edge.symbol}
-        for path in set(generated.graph.by_output()[binary].inputs) - rows:
-            before -= judge.symbols(generated.root / path)[0]
-    return frozenset(named | before)
-
-
-_COMPLAINT = re.compile(r"^[^\s:]+:(\d+):(?:\d+:)? (?:fatal )?error: (.+)$", re.M)
-
-
-def _from_template(generated: Generated, function: PlannedFunction, text: str, words: str) -> str:
-    """A compiler's words, headed by the template's line that printed what it complains of first, if one line can
-    be told."""
-    complaint, template = _COMPLAINT.search(words), function.template
-    if complaint is None or template is None or f"{function.name}__" not in complaint[0]:
-        return words
-    line = text.splitlines()[int(complaint[1]) - 1 : int(complaint[1])]
-    place = render.origin(function.family.project.templates, template, line[0]) if line else None
-    if place is None:
-        return words
-    file = os.path.relpath(place[0], generated.manifest.project.root)
-    return f"{file}:{place[1]}: {complaint[2]}\n{words}"
 
 
 def _announce(
@@ -364,7 +287,7 @@ def _remember(
 def _decided_by(generated: Generated) -> Iterator[Path]:
     """Every file and folder that decides what is generated, stamped and compiled, present or not."""
     yield from generated.inputs
-    yield from (generated.root / name for name in (gates.GATED, generate.BROKEN))
+    yield from (generated.root / name for name in (gates.GATED, broken.PATH))
     for folder in generated.watched_folders():
         yield folder
         for above, folders, names in os.walk(folder):

@@ -7,8 +7,6 @@ own regeneration know when to come back.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 import re
 import shlex
@@ -18,6 +16,7 @@ from pathlib import Path
 
 from tunebuild import (
     artifact,
+    broken,
     codegen,
     codegen_artifact,
     graph,
@@ -34,6 +33,7 @@ from tunebuild import (
 )
 from tunebuild import built as digests
 from tunebuild import manifest as manifests
+from tunebuild.broken import Broken
 from tunebuild.codegen_artifact import ArtifactKind
 from tunebuild.document import Built
 from tunebuild.errors import ConfigError, Mistake, UsageError
@@ -59,7 +59,6 @@ Cell = resolve.Cell
 RUNTIME = Path(__file__).parent / "runtime"
 _MADE = (f"{codegen.GENERATED}/", f"{graph.BUILD}/")
 CHECKED_ROWS = 4000  # that `check` renders of a huge project: under a second
-BROKEN = "build/broken.json"
 MEMO_TOOLCHAINS = "build/toolchains.json"
 
 
@@ -263,19 +262,6 @@ def _each_once(mistakes: Iterable[Mistake]) -> Iterable[Mistake]:
 # --- what belongs to this tree -------------------------------------------------------------------
 
 
-def read_broken(root: Path) -> dict[str, dict[str, str]]:
-    """Rows that did not compile: symbol -> {digest of their text, the compiler's words}."""
-    try:
-        found = json.loads((root / BROKEN).read_text())
-        return found if isinstance(found, dict) else {}
-    except (OSError, ValueError):
-        return {}
-
-
-def row_digest(text: str, flags: Iterable[str]) -> str:
-    return hashlib.sha256("\0".join((text, *flags)).encode()).hexdigest()
-
-
 def _support_prototypes(manifest: Manifest) -> tuple[dict[str, Function], tuple[str, ...]]:
     """Prototypes of support functions that `prepare` calls, and the names used as fills."""
     known = {
@@ -394,8 +380,7 @@ def generate(
     if mistakes:
         raise ConfigError(mistakes)
     heavy, headers = _heavy(whole, texts, environ)
-    broken = read_broken(root)
-    ineligible = _ineligible(planned, files, broken)
+    ineligible = _ineligible(planned, files, broken.read(root))
     built = digests.digests(whole, texts, headers, _compiler_words(tools, arch), _texts(whole, headers))
     here = resolve.Here.of(box, ineligible, declined)
     stamps: dict[str, Stamps] = {}
@@ -450,9 +435,7 @@ def _environment_policy(environ: Mapping[str, str]) -> Policy:
     return "reference" if environ.get("TUNEBUILD_POLICY") == "reference" else "auto"
 
 
-def _ineligible(
-    planned: Plan, files: Mapping[str, str], broken: Mapping[str, Mapping[str, str]]
-) -> dict[Cell, str]:
+def _ineligible(planned: Plan, files: Mapping[str, str], found: Mapping[str, Broken]) -> dict[Cell, str]:
     """Rows that cannot be stamped: not built here, or known not to compile."""
     why: dict[Cell, str] = {}
     for each in planned.families:
@@ -462,12 +445,10 @@ def _ineligible(
                 continue
             for function in each.functions:
                 name = codegen.symbol(function.name, row.row.suffix)
-                if name in broken:
+                if name in found:
                     text = files[codegen.row_path(each.family.name, function.name, row.row.suffix)]
-                    if broken[name].get("digest") == row_digest(text, plan.row_flags(each.family, row.row)):
-                        why[each.family.name, row.row.suffix] = (
-                            f"it does not compile: {broken[name].get('why', '')}"
-                        )
+                    if found[name].digest == broken.row_digest(text, plan.row_flags(each.family, row.row)):
+                        why[each.family.name, row.row.suffix] = f"it does not compile: {found[name].why}"
     return why
 
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from tunerlab.package import snapshot
 
+SAID = "errors.txt"  # in the project: what the last command said on standard error
 STAGES = ("compile", "probe", "gate", "race", "validate", "close")
 
 
@@ -42,11 +43,13 @@ def environ(folder: Path, **more: str) -> dict[str, str]:
 
 
 def start(folder: Path, *words: str) -> subprocess.Popen[str]:
-    """`tunebuild WORDS` in the project, its output as it comes."""
-    return subprocess.Popen(
-        [sys.executable, "-m", "tunebuild", *words], cwd=folder, env=environ(folder), text=True,
-        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-    )  # fmt: skip
+    """`tunebuild WORDS` in the project, its output as it comes; its errors go to `SAID`, since a pipe that nobody
+    reads holds a large build up."""
+    with (folder / SAID).open("w") as errors:
+        return subprocess.Popen(
+            [sys.executable, "-m", "tunebuild", *words], cwd=folder, env=environ(folder), text=True,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors,
+        )  # fmt: skip
 
 
 def mint(folder: Path) -> Watched:
@@ -54,14 +57,13 @@ def mint(folder: Path) -> Watched:
     before, started = _children_cpu_s(), time.monotonic()
     marks = {"start": 0.0}
     with start(folder, "mint") as process:
-        assert process.stdout is not None and process.stderr is not None
+        assert process.stdout is not None
         for line in process.stdout:
             if mark := _mark(line):
                 marks[mark] = time.monotonic() - started
-        said = process.stderr.read()
     wall = time.monotonic() - started
     if process.returncode:
-        raise SystemExit(f"mint gave {process.returncode}\n{said[-2000:]}")
+        raise SystemExit(f"mint gave {process.returncode}\n{(folder / SAID).read_text()[-2000:]}")
     return Watched(wall, _children_cpu_s() - before, _stages({**marks, "exit": wall}), record(folder))
 
 
