@@ -212,8 +212,8 @@ def _input_words(name: str, then: Json, now: Json) -> tuple[str, ...]:
 def _stale_whole(
     document: Document, built_now: Mapping[str, Built], binary_s: int | None
 ) -> tuple[Reason, str] | None:
-    """Without digests: older than the binary. With them: none is of today's compilers or protocol. An optional compiler
-    that appears is no other one: it stales the seats that have rows of it."""
+    """Without digests: older than the binary. With them: none is of today's compilers or protocol. A compiler that
+    comes to a tree or leaves it replaces none: it stales the seats that have rows of it."""
     digests = [entry for entry in document.built.values() if any(name in entry for name in INPUTS)]
     if not digests:
         if binary_s is None or not document.mtime_s or document.mtime_s >= binary_s:
@@ -225,11 +225,19 @@ def _stale_whole(
     for name in ("compiler", "protocol"):
         then = _each_once(entry.get(name) for entry in digests)
         now = _each_once(entry[name] for entry in built_now.values() if name in entry)
-        if now and None not in then and not any(_same(name, a, b, elsewhere=True) for a in then for b in now):
+        if now and None not in then and all(_replaced(name, a, b) for a in then for b in now):
             (words,) = _input_words(name, then[0], now[0])[:1]
             shown = f" ({words.removeprefix(f'{name}: ')})" if words != name else ""
             return "stale_binary", f"every entry was measured with another {name}{shown}"
     return None
+
+
+def _replaced(name: str, then: Json, now: Json) -> bool:
+    """Was an entry measured with another protocol, or with a compiler in whose place another one is now?"""
+    if name != "compiler" or not (isinstance(then, str) and isinstance(now, str)):
+        return then != now
+    before, after = (frozenset(words.split("; ")) - {ABSENT} for words in (then, now))
+    return bool(before - after and after - before)
 
 
 def _each_once(values: Iterable[Json]) -> list[Json]:

@@ -245,6 +245,29 @@ def test_optional_compiler_that_appears_stales_the_seats_with_its_rows_and_not_t
     assert whole_file(document, box=BOX, built_now=other).reason == "stale_binary"
 
 
+@pytest.mark.parametrize(
+    ("then", "now", "whole"),
+    [
+        ("gcc 12", "gcc 12; clang 14", False),
+        ("gcc 12; clang 14", "gcc 12", False),
+        ("gcc 12; clang 14", "clang 14", False),
+        ("gcc 12; clang 14", "gcc 13; clang 14", True),
+        ("gcc 12", "clang 14", True),
+    ],
+)
+def test_compiler_that_comes_or_goes_stales_seats_and_one_that_takes_a_place_the_file(
+    then: str, now: str, whole: bool
+) -> None:
+    document = replace(FULL, built={key: {**entry, "compiler": then} for key, entry in TREE.items()})
+    known: dict[str, Built] = {key: {**entry, "compiler": now} for key, entry in TREE.items()}
+    found = judge(document, built_now=known)
+    assert found.reason == "stale_binary"
+    assert found.detail.startswith("every entry was measured with another compiler") == whole
+    assert set(found.stale) == (set() if whole else set(DEMAND.keys))
+    partly = {**known, "axpy": {**TREE["axpy"], "compiler": then}}
+    assert judge(document, built_now=partly).stale == tuple(key for key in DEMAND.keys if key != "axpy")
+
+
 def test_input_that_one_side_does_not_know_is_no_change() -> None:
     assert judge(FULL, built_now={k: {**v, "weather": "sunny"} for k, v in TREE.items()}).complete
     assert judge(FULL, built_now={k: {"source": v["source"]} for k, v in TREE.items()}).complete
