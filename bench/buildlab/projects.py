@@ -115,8 +115,10 @@ def workshop() -> Iterator[Path]:
 
 
 def environment(folder: Path, **changes: str) -> dict[str, str]:
-    """A clean environment: home, cache and history in ``folder``, nothing of ours from outside."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("TUNEBUILD_", "TB_"))}
+    """A clean environment: home, cache and history in ``folder``, nothing of ours from outside, and Python keeps its
+    bytecode, as an installed package has it."""
+    foreign = ("TUNEBUILD_", "TB_", "PYTHONDONTWRITEBYTECODE")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
     ours = {
         "PYTHONPATH": str(ROOT),
         "HOME": str(folder / "home"),

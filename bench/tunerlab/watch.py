@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import resource
 import subprocess
 import sys
@@ -12,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from buildlab import projects
 
 from tunerlab.package import snapshot
 
@@ -31,15 +32,12 @@ class Watched:
 
 def environ(folder: Path, **more: str) -> dict[str, str]:
     """A cache and a history of the project's own; a loud machine is accepted."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("TUNEBUILD_", "TB_"))}
     ours = {
         "PYTHONPATH": str(snapshot()),
-        "TUNEBUILD_CACHE": str(folder / "cache"),
-        "TUNEBUILD_HISTORY": str(folder / "history"),
         "TUNEBUILD_NOISE_OVERRIDE": "1",
         "TUNEBUILD_VERBOSITY": "verbose",
     }
-    return {**kept, **ours, **more}
+    return projects.environment(folder, **ours, **more)
 
 
 def start(folder: Path, *words: str) -> subprocess.Popen[str]:
