@@ -160,14 +160,16 @@ def _announce(
     inert: bool,
     say: Say,
 ) -> None:
-    """Say which profiles do not serve, then what the policies say, then which rows are not those that were recorded.
+    """Say which profiles do not serve or leave something to race, then what the policies say, then which rows are not
+    those that were recorded.
     A frozen build reads no winner and speaks of none.
 
     :raises Refused: for an untuned scope of an app whose policy forbids it.
     """
     loud = os.environ.get("TUNEBUILD_VERBOSITY") != "silent" and not frozen
     if loud:
-        for line in policy.not_serving(state for one in apps for state in generated.states[one.name]):
+        states = tuple(state for one in apps for state in generated.states[one.name])
+        for line in dict.fromkeys((*policy.not_serving(states), *policy.left_lines(states))):
             say(f"tunebuild: {printable(line)}")
     if enforce:
         lines = artifact.policy_lines(generated.manifest, apps, generated.states, os.environ, frozen=inert)

@@ -155,11 +155,14 @@ def demand(manifest: Manifest, scope: Scope) -> Demand:
     return Demand(keys, ((scope.version_key, scope.version),) if keys and scope.version_key else ())
 
 
-def mint_command(manifest: Manifest, app: App, scope: Scope) -> str:
-    """What to type to tune a scope, "" for one without a tuner. The tool's own race drives custom tuners as well."""
-    if scope.tuner == "none":
-        return ""
+def app_command(manifest: Manifest, app: App) -> str:
+    """What to type to mint an app. The tool's own race drives custom tuners as well."""
     return "tunebuild mint" if app == manifest.apps[0] else f"tunebuild mint --app {app.name}"
+
+
+def mint_command(manifest: Manifest, app: App, scope: Scope) -> str:
+    """What to type to tune a scope, "" for one without a tuner."""
+    return "" if scope.tuner == "none" else app_command(manifest, app)
 
 
 def scope_states(
@@ -202,6 +205,12 @@ def hint(app: App, states: Sequence[ScopeState], *, shipped: bool) -> str:
 def not_serving(states: Iterable[ScopeState]) -> tuple[str, ...]:
     """The profiles that do not serve, each once: scopes may share a folder."""
     return tuple(dict.fromkeys(line for state in states for line in state.passed_over))
+
+
+def left_lines(states: Iterable[ScopeState]) -> tuple[str, ...]:
+    """What profiles leave to race in scopes that are open, and why."""
+    open_states = (state for state in states if not state.answered and state.adoption.left_words)
+    return tuple(f"scope {state.scope.name}: {state.adoption.left_words}" for state in open_states)
 
 
 def untuned_line(state: ScopeState) -> str:

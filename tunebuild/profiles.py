@@ -21,7 +21,8 @@ SUFFIX = ".tune-defaults.json"
 SECTIONS = ("kernels", "provenance", "bounds", "built")
 MAX_BYTES = 4_000_000
 _LARGEST_PCT = 1e6
-_RESTORE = "restore it, or write it anew with `tunebuild profile export`"
+_SAID_REASONS = 6  # of a residue, before "and N more reasons"
+_RESTORE = "restore it, or write it anew with `tunebuild profile export{option}`"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,7 @@ class Unusable:
 
     path: str
     why: str
-    fix: str = _RESTORE
+    fix: str
 
     @property
     def line(self) -> str:
@@ -95,20 +96,22 @@ def ladder_paths(manifest: Manifest, app: App, box: Box) -> tuple[Path, ...]:
     return tuple(dict.fromkeys(paths))
 
 
-def parse(path: str, cpu_class: str, data: bytes) -> Profile | Unusable:
-    """Read a profile's bytes. Entries that are no strings are ignored, as in a sidecar."""
+def parse(path: str, cpu_class: str, data: bytes, option: str = "") -> Profile | Unusable:
+    """Read a profile's bytes. Entries that are no strings are ignored, as in a sidecar. ``option``: what names the app
+    in the commands that write the file anew, such as " --app demo"; "" for the default app."""
+    restore = _RESTORE.format(option=option)
     if len(data) > MAX_BYTES:
-        return Unusable(path, f"it has more than {MAX_BYTES} bytes")
+        return Unusable(path, f"it has more than {MAX_BYTES} bytes", restore)
     try:
         document = load(data)
     except ValueError as error:
-        return Unusable(path, f"it is unreadable: {error}")
+        return Unusable(path, f"it is unreadable: {error}", restore)
     kernels, provenance, bounds, built = (_mapping(document.get(name)) for name in SECTIONS)
-    if wrong := _misplaced(path, cpu_class, document.get("format", FORMAT), provenance):
+    if wrong := _misplaced(path, cpu_class, document.get("format", FORMAT), provenance, option):
         return wrong
     winners = {key: value for key, value in kernels.items() if isinstance(value, str)}
     if odd := next((word for pair in winners.items() for word in pair if word and not is_name(word)), ""):
-        return Unusable(path, f"`kernels` holds {odd[:80]!r}, which is no name")
+        return Unusable(path, f"`kernels` holds {odd[:80]!r}, which is no name", restore)
     return Profile(
         path,
         cpu_class,
@@ -123,7 +126,9 @@ def parse(path: str, cpu_class: str, data: bytes) -> Profile | Unusable:
     )
 
 
-def _misplaced(path: str, cpu_class: str, version: Json, provenance: Mapping[str, Json]) -> Unusable | None:
+def _misplaced(
+    path: str, cpu_class: str, version: Json, provenance: Mapping[str, Json], option: str
+) -> Unusable | None:
     """A file whose own words contradict its name: another format, another class, another architecture."""
     if type(version) is not int or not 1 <= version <= FORMAT:
         why = f"it is written in format {version!r:.80}; this tunebuild reads up to {FORMAT}"
@@ -136,14 +141,16 @@ def _misplaced(path: str, cpu_class: str, version: Json, provenance: Mapping[str
     if said != cpu_class:
         known = isinstance(said, str) and is_name(said)
         renamed = f"name it {file_name(str(said))} if it is that" if known else "restore it"
-        return Unusable(path, f"it says class {said!r:.80}", f"{renamed}, or {_exported(cpu_class)}")
+        return Unusable(path, f"it says class {said!r:.80}", f"{renamed}, or {_exported(cpu_class, option)}")
     if own and arch is not None and not (isinstance(arch, str) and features.canonical_arch(arch) == own):
-        return Unusable(path, f"it says arch {arch!r:.80}, {cpu_class} is of {own}", _exported(cpu_class))
+        return Unusable(
+            path, f"it says arch {arch!r:.80}, {cpu_class} is of {own}", _exported(cpu_class, option)
+        )
     return None
 
 
-def _exported(cpu_class: str) -> str:
-    return f"run `tunebuild mint`, then `tunebuild profile export`, on a box of {cpu_class}"
+def _exported(cpu_class: str, option: str) -> str:
+    return f"run `tunebuild mint{option}`, then `tunebuild profile export{option}`, on a box of {cpu_class}"
 
 
 def _bound(bound: Mapping[str, Json]) -> dict[str, Json]:
@@ -179,23 +186,32 @@ def other_version(scope: Scope, profile: Profile) -> str:
     return f"it {recorded}, this tree has {scope.version}"
 
 
-def choose(scope: Scope, ladder: tuple[tuple[str, Path, bytes | Unusable | None], ...]) -> Chosen:
+def choose(
+    scope: Scope,
+    ladder: tuple[tuple[str, Path, bytes | Unusable | None], ...],
+    tree: Collection[str] | None = None,
+    option: str = "",
+) -> Chosen:
     """Walk (class, path, content, None for an absent file) and take the first that serves.
 
     A file that does not read, is not what its name says, or that another version of the scope wrote, is passed over.
-    The first that remains is the profile even if it is empty: then there is none, and the walk does not go on.
+    The first that remains is the profile even if it is empty or names no seat of the ``tree`` (its keys; None: any key
+    is one): then there is none, and the walk does not go on. ``option``: see `parse`.
     """
     skipped: list[Unusable] = []
     for cpu_class, path, data in ladder:
         if data is None:
             continue
-        read = data if isinstance(data, Unusable) else parse(str(path), cpu_class, data)
+        read = data if isinstance(data, Unusable) else parse(str(path), cpu_class, data, option)
         if isinstance(read, Unusable):
             skipped.append(read)
         elif other := other_version(scope, read):
-            skipped.append(Unusable(read.path, other, _exported(cpu_class)))
+            skipped.append(Unusable(read.path, other, _exported(cpu_class, option)))
         elif not any(read.kernels.values()):
-            skipped.append(Unusable(read.path, "it names no winner", _exported(cpu_class)))
+            skipped.append(Unusable(read.path, "it names no winner", _exported(cpu_class, option)))
+            break
+        elif tree is not None and not any(read.kernels.get(key) for key in tree):
+            skipped.append(Unusable(read.path, "it names no seat of this tree", _exported(cpu_class, option)))
             break
         else:
             return Chosen(scope.name, read, tuple(skipped))
@@ -239,10 +255,10 @@ def sources(manifest: Manifest, chosen: Iterable[Chosen]) -> tuple[resolve.Sourc
 class Adoption:
     """What a profile does for one incomplete scope.
 
-    ``none``: nothing answers, everything demanded is raced. ``covered``: the build stamps it all from the
-    profile, nothing is raced or written. ``partial``: ``entries`` go into the sidecar with ``notes`` in its
-    provenance, and ``residue`` alone is raced, by exact name. ``origin_built``: what the donors measured, by
-    key, to be kept beside the digests of the tree at hand.
+    ``none``: nothing answers, everything demanded is raced; ``cpu_class`` then is of a profile that was asked in vain.
+    ``covered``: the build stamps it all from the profile, nothing is raced or written. ``partial``: ``entries`` go
+    into the sidecar with ``notes`` in its provenance, and ``residue`` alone is raced, by exact name.
+    ``origin_built``: what the donors measured, by key, to be kept beside the digests of the tree at hand.
     """
 
     kind: Literal["none", "covered", "partial"]
@@ -259,6 +275,19 @@ class Adoption:
     def only(self) -> str:
         """The race filter for the residue: exact names, so that `gemm` does not race `gemm_t` too."""
         return ",".join(f"={key}" for key in self.residue)
+
+    @property
+    def left_words(self) -> str:
+        """What the profile leaves to race and why, seats of one reason together; "" where there is none."""
+        if not self.residue or not self.cpu_class:
+            return ""
+        why = dict(self.why)
+        groups: dict[str, list[str]] = {}
+        for key in self.residue:
+            groups.setdefault(why.get(key, ""), []).append(key)
+        said = [", ".join(keys) + (f" ({reason})" if reason else "") for reason, keys in groups.items()]
+        more = f"; and {len(said) - _SAID_REASONS} more reasons" if len(said) > _SAID_REASONS else ""
+        return f"the {self.cpu_class} profile leaves to race: {'; '.join(said[:_SAID_REASONS])}{more}"
 
 
 def demanded_families(manifest: Manifest, scope: Scope) -> tuple[Family, ...]:
@@ -338,9 +367,10 @@ def adoption(
         entries.update((name, profile.kernels[name]) for name in names if profile.kernels.get(name))
         donors.update((name, profile.built[name]) for name in names if name in profile.built)
     residue = (*missing, *beaten)
-    if not used:
-        return Adoption("none", scope.name, residue=residue, why=tuple(why))
     own = next((one.profile for one in chosen if one.scope == scope.name and one.profile), None)
+    if not used:
+        asked = own or found[0][0]
+        return Adoption("none", scope.name, asked.cpu_class, asked.path, residue=residue, why=tuple(why))
     main = own if own is not None and own.path in used else next(iter(used.values()))
     notes = {"adopted_profile": main.cpu_class}
     if scope.version_key:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tunebuild import profiles, resolve, sidecar, verdict
 from tunebuild.document import Built, Document
-from tunebuild.model import App, Box, Manifest, Scope, Verdict
+from tunebuild.model import App, Box, Manifest, Verdict
 
 BINARY_STAMP = "build/rows.stamp"
 """Touched when a row's object is really recompiled: "the binary" of sidecars without digests."""
@@ -128,12 +128,13 @@ def binary_stamp_s(root: Path) -> int | None:
 
 def profiles_of(manifest: Manifest, app: App, box: Box) -> tuple[profiles.Chosen, ...]:
     """What each scope of an app finds on its ladder of profiles."""
-    return tuple(choose_profile(scope, box) for scope in resolve.app_scopes(manifest, app))
-
-
-def choose_profile(scope: Scope, box: Box) -> profiles.Chosen:
-    ladder = ((cpu_class, path, read_profile(path)) for cpu_class, path in profiles.rungs(scope, box))
-    return profiles.choose(scope, tuple(ladder))
+    tree = frozenset(seat.key for family in manifest.families for seat in family.seats)
+    found: list[profiles.Chosen] = []
+    for scope in resolve.app_scopes(manifest, app):
+        ladder = ((cpu_class, path, read_profile(path)) for cpu_class, path in profiles.rungs(scope, box))
+        option = "" if scope.name in manifest.apps[0].scopes else f" --app {app.name}"
+        found.append(profiles.choose(scope, tuple(ladder), tree, option))
+    return tuple(found)
 
 
 def read_profile(path: Path) -> bytes | profiles.Unusable | None:

@@ -44,8 +44,8 @@ def tuned(stamps: Stamps) -> int:
 def status_json(stamps: Stamps, states: Sequence[ScopeState]) -> dict[str, Json]:
     """`{"app", "families": [...], "scopes": [...]}`. A suffix is "" for the reference body.
 
-    A scope's ``complete`` speaks of the sidecar alone; a scope that a profile covers says so in ``detail``, and so it
-    does of a profile that is there and does not serve.
+    A scope's ``complete`` speaks of the sidecar alone; what a profile does for it stands in ``detail``: that it covers
+    the scope, what it leaves to race and why, or that it is there and does not serve.
     """
     return {
         "app": stamps.app,
@@ -73,7 +73,8 @@ def status_json(stamps: Stamps, states: Sequence[ScopeState]) -> dict[str, Json]
 
 def _scope_detail(state: ScopeState) -> str:
     covered = f"covered by the {state.adoption.cpu_class} profile" if state.covered else ""
-    return "; ".join(words for words in (covered, state.verdict.detail, *state.passed_over) if words)
+    left = "" if state.verdict.complete else state.adoption.left_words
+    return "; ".join(words for words in (covered, state.verdict.detail, left, *state.passed_over) if words)
 
 
 def status_text(
@@ -121,9 +122,8 @@ def _scope_lines(state: ScopeState, colour: bool) -> list[str]:
         return lines
     detail = f" ({state.verdict.detail})" if state.verdict.detail else ""
     lines = wrapped(f"scope {name}: {state.verdict.reason}{detail}", indent=0, hang=2)
-    if state.adoption.kind == "partial":
-        residue = ", ".join(state.adoption.residue)
-        lines += wrapped(f"the {state.adoption.cpu_class} profile leaves to race: {residue}")
+    if left := state.adoption.left_words:
+        lines += wrapped(left)
     return [*lines, f"  {ascii_only(state.advice)}"]
 
 

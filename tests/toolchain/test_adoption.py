@@ -174,6 +174,34 @@ def test_forced_start_races_everything_and_never_mentions_the_profile(joined: Tr
     assert joined.winners == {"f": "u2", "g": "u2"} and done.stdout.endswith(TUNED_STATUS)
 
 
+def test_profile_of_which_nothing_is_adopted_says_why_where_its_rows_run(joined: Tree) -> None:
+    feature = last_feature()
+    for name in ("f", "g"):
+        wider(joined, name, feature)
+    ship(joined, {"f": "u2", "g": "u2"}, BOX.features - {feature})
+    why = f"the {OWN_CLASS} profile leaves to race: f, g (this box can run u4, which the profile's box could not)"
+    assert f"tunebuild: scope one: {why}\n" in joined.build()
+    shown = joined.tool("status", "--app", "demo")
+    said = " ".join(shown.stdout.split())
+    assert "f u2 profile one" in said and "scope one: absent" in said and why in said
+    answer = json.loads(joined.tool("status", "--app", "demo", "--json").stdout.splitlines()[-1])
+    assert answer["scopes"][0]["detail"].endswith(why)
+    done = joined.run(WINNER="u4")
+    assert tuner_lines(done.stderr) == [NO_FILTER] and joined.winners == {"f": "u4", "g": "u4"}
+    for word in ("build", "status"):
+        done = joined.tool(word, "--app", "demo")
+        assert done.returncode == 0 and "leaves to race" not in done.stdout + done.stderr
+
+
+def test_race_of_one_seat_of_a_covered_scope_leaves_the_others_to_the_profile(joined: Tree) -> None:
+    ship(joined, {"f": "u2", "g": "u2"})
+    joined.build()
+    done = joined.run("--", "--tune-only", "f", WINNER="u1")
+    assert joined.winners == {"f": "u1"} and "left incomplete" not in done.stderr
+    assert "f: u1 (manifest)\n  g: u2 (profile)\n" in done.stdout
+    assert "scope one is covered" in joined.run().stderr
+
+
 def test_tuner_that_fails_after_a_partial_adoption_leaves_what_was_adopted(joined: Tree) -> None:
     ship(joined, {"f": "u2"})
     done = joined.run(FAIL="1")

@@ -71,6 +71,10 @@ DAMAGES = {
         "it has one_version 2?]0;x?, this tree has 1; run `tunebuild mint`",
     ),
     "no winner": (edited(lambda d: d["kernels"].clear()), "it names no winner"),
+    "another tree": (
+        edited(lambda d: d.update(kernels={"gone": "u2"})),
+        "it names no seat of this tree; run `tunebuild mint`, then `tunebuild profile export`",
+    ),
 }  # fmt: skip
 
 

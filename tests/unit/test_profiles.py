@@ -117,6 +117,19 @@ def test_skipped_version_names_recorded_and_expected() -> None:
     )
 
 
+def test_profile_of_an_app_that_is_not_the_default_one_is_written_anew_by_its_commands() -> None:
+    for data, words in (
+        (
+            content({}),
+            "run `tunebuild mint --app tool`, then `tunebuild profile export --app tool`, on a box of",
+        ),
+        (content({"f": "a"}, arch="arm64"), "run `tunebuild mint --app tool`, then `tunebuild profile"),
+        (b"{", "restore it, or write it anew with `tunebuild profile export --app tool`"),
+    ):
+        (skip,) = choose(SCOPE, (("x86-avx2", Path("p"), data),), None, " --app tool").skipped
+        assert skip.fix.startswith(words)
+
+
 @pytest.mark.parametrize("kernels", [{}, {"f": 7}, {"f": ""}, [], None])
 def test_profile_without_winners_ends_the_walk(kernels: object) -> None:
     chosen = walk(SCOPE, content(kernels), content({"f": "a"}))
@@ -299,8 +312,32 @@ def test_adoption_keeps_what_the_donors_measured() -> None:
     assert adopt(manifest(family("f"), family("g")), found).origin_built == (("f", {"source": "1"}),)
 
 
-def test_nothing_usable_in_the_profile_is_a_full_race() -> None:
-    assert adopt(manifest(family("f")), profile({"f": "a"}), WIDE_BOX).kind == "none"
+def test_nothing_usable_in_the_profile_is_a_full_race_that_says_why() -> None:
+    done = adopt(manifest(family("f"), family("g"), family("h")), profile({"f": "a", "h": "a"}), WIDE_BOX)
+    assert (done.kind, done.residue) == ("none", ("g", "f", "h"))
+    assert done.left_words == (
+        "the x86-avx2 profile leaves to race: g (the profile does not name it); "
+        "f, h (this box can run b, which the profile's box could not)"
+    )
+
+
+def test_reasons_of_a_residue_are_counted_after_the_first_six() -> None:
+    many = tuple(family(f"f{n}", rows=(row("a"), row(f"b{n}", "avx512f"))) for n in range(8))
+    done = adopt(manifest(*many), profile({one.name: "a" for one in many}), WIDE_BOX)
+    assert done.left_words.endswith(
+        "f5 (this box can run b5, which the profile's box could not); and 2 more reasons"
+    )
+
+
+def test_profile_that_names_no_seat_of_the_tree_ends_the_walk_and_is_said() -> None:
+    ladder = tuple(
+        (cpu_class, Path("p") / cpu_class, content({name: "a"}))
+        for cpu_class, name in (("x86-vnni512", "gone"), ("x86-avx2", "f"))
+    )
+    chosen = choose(SCOPE, ladder, {"f"})
+    assert (chosen.profile, chosen.skipped[0].why) == (None, "it names no seat of this tree")
+    known = choose(SCOPE, ladder)
+    assert known.profile is not None and known.profile.cpu_class == "x86-vnni512"
 
 
 @pytest.mark.parametrize("box", [PLAIN_BOX, AVX2_BOX, WIDE_BOX])

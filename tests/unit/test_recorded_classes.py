@@ -10,14 +10,15 @@ from pathlib import Path
 import pytest
 from small_manifest import ROOT, family, manifest, row
 
-from tunebuild import classdefaults, features, fleet, profiles
+from tunebuild import classdefaults, features, fleet, profiles, record
 from tunebuild.document import Document, Json
 from tunebuild.errors import Refused
 from tunebuild.model import Box, Family, Scope
-from tunebuild.policy import demand
+from tunebuild.policy import Due, ScopeState, Start, after_tuning, at_start, demand
 from tunebuild.profiles import Chosen, Unusable
 from tunebuild.resolve import Here, chain_pick, resolve
-from tunebuild.verdict import verdict
+from tunebuild.upsert import Change, Writer, merge
+from tunebuild.verdict import fresh_entries, verdict
 
 FILES = sorted((Path(__file__).parents[1] / "data" / "boxes").glob("*.json"))
 EXPECTED = {path.stem: json.loads(path.read_text())["expect"] for path in FILES}
@@ -154,7 +155,7 @@ def test_recorded_box_passes_over_what_is_damaged_misnamed_or_of_another_version
         content(lower),
         content(own, "2"),
         content(own, arch="riscv64"),
-        Unusable(own, "x"),
+        Unusable(own, "x", "mend it"),
     ):
         chosen = walked(BOXES[name], {own: bad, lower: content(lower)})
         assert chosen.profile is not None and chosen.profile.cpu_class == lower
@@ -201,6 +202,118 @@ def test_box_of_the_512_bit_class_races_what_a_256_bit_profile_won_with_an_exten
     chosen = walked(here, {"x86-vnni256": json.dumps(file).encode()})
     adopted = profiles.adoption(TREE, SCOPE, (chosen,), Here.of(here), {})
     assert "dot" in adopted.residue and "which needs avxvnni" in dict(adopted.why)["dot"]
+
+
+# --- one start after the other --------------------------------------------------------------------
+
+
+def judged_here(box: Box, found: Document | None, files: dict[str, bytes | Unusable]) -> ScopeState:
+    """How the scope stands at a start of this box, with these profiles shipped."""
+    here, digests = Here.of(box), dict.fromkeys(KEYS, BUILT)
+    fresh = fresh_entries(found, box=box, built_now=digests, pins=record.pins(TREE))
+    adopted = profiles.adoption(TREE, SCOPE, (walked(box, files),), here, fresh)
+    said = verdict(found, demand(TREE, SCOPE), box=box, path="demo.tune.json", built_now=digests)
+    return ScopeState(SCOPE, said, adopted, "demo.tune.json", "tunebuild mint")
+
+
+def adopting(box: Box, found: Document | None, adopted: profiles.Adoption) -> Document:
+    """The sidecar after a partial adoption."""
+    change = Change(
+        kernels=dict(adopted.entries),
+        built=dict.fromkeys(dict(adopted.entries), BUILT),
+        notes=dict(adopted.notes),
+        scope_keys=KEYS,
+        origin=f"profile:{adopted.cpu_class}",
+    )
+    return merge(found, change, Writer(box, WHEN), pins=record.pins(TREE)).document
+
+
+@pytest.mark.parametrize(("donor", "adopter"), list(product(sorted(DONORS.values()), EXPECTED)))
+def test_recorded_box_whose_tuner_failed_keeps_what_it_adopted_and_races_the_rest_at_its_next_start(
+    donor: str, adopter: str
+) -> None:
+    here, files = BOXES[adopter], {profiles.box_class(BOXES[donor]): exported(BOXES[donor])}
+    first = judged_here(here, None, files)
+    if first.adoption.kind != "partial":
+        return
+    assert at_start(first, Start("auto")) == Due(("adopt", "tune"), only=first.adoption.only)
+    left = adopting(here, None, first.adoption)
+    assert left.kernels == dict(first.adoption.entries)
+    assert left.provenance["adopted_profile"] == first.adoption.cpu_class
+    again = judged_here(here, left, files)
+    assert (again.verdict.reason, set(again.verdict.missing)) == ("missing", set(first.adoption.residue))
+    due = at_start(again, Start("auto"))
+    assert due.actions == ("tune",) and set(due.only.split(",")) == set(first.adoption.only.split(","))
+    failed = after_tuning(again, 1)
+    assert not failed.tuned and "missing (" in failed.line and "the tuner exited 1" in failed.line
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_recorded_box_that_is_covered_is_judged_anew_at_each_start(name: str) -> None:
+    box, own = BOXES[name], profiles.box_class(BOXES[name])
+    shipped = exported(box)
+    for _ in range(2):
+        covered = judged_here(box, None, {own: shipped})
+        assert covered.covered and at_start(covered, Start("auto")).actions == ()
+    gone = judged_here(box, None, {})
+    assert at_start(gone, Start("auto")) == Due(("tune",))
+    less = json.loads(shipped)
+    del less["kernels"]["copy"]
+    fewer = judged_here(box, None, {own: json.dumps(less).encode()})
+    assert at_start(fewer, Start("auto")) == Due(("adopt", "tune"), only="=copy")
+    assert judged_here(box, None, {own: shipped}).covered
+
+
+# --- several scopes in one sidecar ----------------------------------------------------------------
+
+ONE = replace(SCOPE, name="one", families=("dot", "gemm"), version_key="one_version", version="3")
+TWO = Scope("two", "quant", (), ("q4", "sum", "copy"), version_key="two_version", version="7")
+PAIR = manifest(*FAMILIES, scopes=(ONE, TWO))
+
+
+def minted(found: Document | None, box: Box, scope: Scope, **notes: str) -> Document:
+    """The sidecar after one scope's tuner wrote to it."""
+    whole = sidecar(box)
+    change = Change(
+        kernels={key: whole.kernels[key] for key in scope.families},
+        race={key: whole.race[key] for key in scope.families},
+        built=dict.fromkeys(scope.families, BUILT),
+        notes={scope.version_key: scope.version, **notes},
+        scope_keys=scope.families,
+        full=True,
+    )
+    digests = dict.fromkeys(KEYS, BUILT)
+    merged = merge(found, change, Writer(box, WHEN), built_now=digests, pins=record.pins(PAIR))
+    assert merged.reset == ""
+    return merged.document
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_two_pinned_scopes_of_a_recorded_box_keep_each_others_entries_and_versions(name: str) -> None:
+    box = BOXES[name]
+
+    def reasons(found: Document) -> list[str]:
+        asked = (demand(PAIR, scope) for scope in PAIR.scopes)
+        return [verdict(found, each, box=box, path="demo.tune.json").reason for each in asked]
+
+    found = minted(None, box, ONE, note_of_one="kept")
+    assert reasons(found) == ["none", "version"]
+    for scope in (TWO, ONE, TWO):
+        found = minted(found, box, scope)
+        assert reasons(found) == ["none", "none"]
+        assert found.provenance["note_of_one"] == "kept" and set(found.kernels) == set(KEYS)
+        assert (found.provenance["one_version"], found.provenance["two_version"]) == ("3", "7")
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_family_of_a_recorded_box_is_demanded_by_one_scope_and_stamped_once(name: str) -> None:
+    keys = [key for scope in PAIR.scopes for key in demand(PAIR, scope).keys]
+    assert sorted(keys) == sorted(set(keys)) == sorted(KEYS)
+    app = replace(PAIR.apps[0], scopes=("two", "one"))
+    stamps = resolve(PAIR, app, here=Here.of(BOXES[name])).seats
+    assert [(stamp.key, stamp.scope) for stamp in stamps] == [
+        (key, "one" if key in ONE.families else "two") for key in KEYS
+    ]
 
 
 # --- the sidecar ----------------------------------------------------------------------------------
