@@ -17,14 +17,13 @@ from tunebuild.errors import Refused
 from tunebuild.identity import match_key
 from tunebuild.model import REFERENCE, Family, Manifest, Scope, Verdict
 from tunebuild.profiles import demanded_families, pin_text
-from tunebuild.resolve import companion_keys, layout_of, raced_references, row_of, winner_keys
+from tunebuild.resolve import companion_keys, layout_of, race_filter, raced_references, row_of, winner_keys
 from tunebuild.upsert import by_hand, origin_of
 from tunebuild.verdict import Found
 
 BUDGET_PCT = 5.0
 _LEFT_BEHIND = frozenset({"binary", "box", "written", "origin", "class", "engine_sha"})
 _LARGEST = 1e300  # a number of a file that somebody wrote may be too large for a float
-_MINT_FIRST = "run `tunebuild mint` on this box first"
 
 
 def keys_of(manifest: Manifest, scope: Scope) -> tuple[str, ...]:
@@ -60,30 +59,38 @@ def joined(documents: Sequence[Mapping[str, Json]]) -> dict[str, Json]:
 
 
 def export(
-    manifest: Manifest, scope: Scope, found: Found, judged: Verdict, *, cpu_class: str, written: str
+    manifest: Manifest,
+    scope: Scope,
+    found: Found,
+    judged: Verdict,
+    *,
+    cpu_class: str,
+    written: str,
+    command: str = "tunebuild mint",
 ) -> dict[str, Json]:
-    """The profile of one scope from this box's sidecar. ``judged`` is the verdict on the scope's demand.
+    """The profile of one scope from this box's sidecar. ``judged`` is the verdict on the scope's demand, ``command``
+    what mints it, "" where it has no tuner.
 
     Raises `Refused` unless every winner was measured here, on the tree at hand: a file that is absent, empty,
     stale, foreign, fetched from elsewhere, or partly adopted from a profile would launder somebody's guess
     into a measurement. Missing entries are allowed; every box that adopts the profile races them.
     """
     what = f"cannot export scope {scope.name} for class {cpu_class}"
-    document = _sound(found, judged, what)
+    document = _sound(found, judged, what, command)
     keys = keys_of(manifest, scope)
     kernels = {key: document.kernels[key] for key in keys if document.kernels.get(key)}
     if not kernels:
-        raise Refused(f"{what}: the sidecar holds no winner of it", fix=_MINT_FIRST)
+        raise Refused(f"{what}: the sidecar holds no winner of it", fix=_mint_first(command))
     if strangers := [key for key in kernels if origin_of(document, key)]:
         origins = sorted({origin_of(document, key) for key in strangers})
         raise Refused(
             f"{what}: {', '.join(strangers)} came from {', '.join(origins)}, not from a race here",
-            fix="run a full `tunebuild mint`, which replaces every adopted winner",
+            fix=_full_mint(command),
         )
     if written_over := [key for key in kernels if by_hand(document, key, scope.tuner)]:
         raise Refused(
             f"{what}: {', '.join(written_over)} was set by hand, not by its race",
-            fix=f"tunebuild mint --only {','.join(f'={key}' for key in written_over)}",
+            fix=f"run `{command} --only {race_filter(manifest, written_over)}`" if command else _NO_TUNER,
         )
     notes = {
         key: value
@@ -94,17 +101,28 @@ def export(
     return _with_built(profile, _common_built(kernels, (document,)))
 
 
-def _sound(found: Found, judged: Verdict, what: str) -> Document:
+_NO_TUNER = "give the scope a tuner: what is written by hand is no measurement"
+
+
+def _mint_first(command: str) -> str:
+    return f"run `{command}` on this box first" if command else _NO_TUNER
+
+
+def _full_mint(command: str) -> str:
+    return f"run a full `{command}`, which replaces every adopted winner" if command else _NO_TUNER
+
+
+def _sound(found: Found, judged: Verdict, what: str, command: str) -> Document:
     whole_file = judged.reason in ("absent", "unreadable", "foreign_box", "version", "stale_binary")
     if not isinstance(found, Document) or whole_file:
         detail = f" ({judged.detail})" if judged.detail else ""
-        raise Refused(f"{what}: the sidecar is {judged.reason}{detail}", fix=_MINT_FIRST)
+        raise Refused(f"{what}: the sidecar is {judged.reason}{detail}", fix=_mint_first(command))
     for note, from_where in (("origin", "another box"), ("adopted_profile", "a class profile")):
         if found.provenance.get(note):
             raise Refused(
                 f"{what}: the sidecar holds winners adopted from {from_where} ({note} = "
                 f"{found.provenance[note]})",
-                fix="run a full `tunebuild mint`, which replaces every adopted winner",
+                fix=_full_mint(command),
             )
     return found
 

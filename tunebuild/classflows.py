@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from tunebuild import classdefaults, emit, evidence, fleet, generate, policy, profiles, record, resolve
+from tunebuild import classdefaults, emit, evidence, fleet, generate, profiles, record, resolve
 from tunebuild.classdefaults import BUDGET_PCT, Donor
 from tunebuild.document import Built, Document, Json, is_name
 from tunebuild.errors import Refused, UsageError
@@ -139,10 +139,16 @@ def export_profile(root: Path, app: str, scope: str = "") -> tuple[Path, ...]:
     cpu_class = profiles.box_class(replace(generated.box, forced=()))
     made: list[tuple[Path, dict[str, Json]]] = []
     shipping = _shipping_scopes(generated, chosen, scope)
+    states = {state.scope.name: state for state in generated.states[chosen.name]}
     for one in shipping:
-        judged = read.verdict(policy.demand(generated.manifest, one))
         document = classdefaults.export(
-            generated.manifest, one, read.found, judged, cpu_class=cpu_class, written=_now()
+            generated.manifest,
+            one,
+            read.found,
+            states[one.name].verdict,
+            cpu_class=cpu_class,
+            written=_now(),
+            command=states[one.name].command,
         )
         made.append((_destination(one, cpu_class), document))
     return _write(generated, shipping, made)

@@ -38,6 +38,7 @@ Tier = Literal["exact", "class"]
 Resolver = Callable[[str, str, str], bool]
 
 ENTRY_POINTS = "tunebuild.resolvers"  # where packages name theirs
+MINT = "tunebuild mint"  # what mints the default app
 _SHA = re.compile(r"[0-9a-f]{64}")
 _PATH_LIKE = re.compile(r"^(~|\.{0,2}/|[A-Za-z]:[\\/]|\\\\)|^[a-z][a-z0-9+.-]*://")
 _RACE_KEYS = ("winner", "fallback", "demoted", "rejected", "margin_pct", "floor_pct")
@@ -169,9 +170,9 @@ def pull(url: str, here: Here, demand: Demand, accept: Accept = "verified") -> M
     return adopt(here, fetch(url, here.project, hit, demand), hit.sha, demand)
 
 
-def nothing_fits(url: str, here: Here, demand: Demand) -> UsageError:
-    """Why `pull` found nothing, and what to do: asked only then, so that it may look again."""
-    mint = "run `tunebuild mint`, which measures this box"
+def nothing_fits(url: str, here: Here, demand: Demand, command: str = MINT) -> UsageError:
+    """Why `pull` found nothing, and what to do: asked only then, so that it may look again. ``command`` mints here."""
+    mint = f"run `{command}`, which measures this box"
     system, root = _open(url)
     if _is_local(system) and not Path(root).is_dir():
         return UsageError(f"there is no folder {root}", where=url, fix="name the folder of an exchange")
@@ -190,17 +191,20 @@ def nothing_fits(url: str, here: Here, demand: Demand) -> UsageError:
 # --- sending --------------------------------------------------------------------------------------
 
 
-def shareable(document: Document, box: Box, seats: Collection[str] | None = None) -> dict[str, Json]:
+def shareable(
+    document: Document, box: Box, seats: Collection[str] | None = None, command: str = MINT
+) -> dict[str, Json]:
     """The document as it may leave this box: no paths, no foreign entries, only what the schema knows.
 
     ``seats``: the keys that the tree has, None for all. What else the file holds stays at home and hinders nothing.
+    ``command``: what mints the app.
 
     :raises Refused: for one that was adopted, measured elsewhere, or holds nothing measured here.
     """
     if document.provenance.get("applied_box") or match_key(document.box) != match_key(box.identity):
         raise Refused(
             f"this sidecar was measured on {document.box or 'no box'}, not here: it is not sent",
-            fix="run a full `tunebuild mint` here, then push",
+            fix=f"run a full `{command}` here, then push",
         )
     known = [key for key in document.kernels if seats is None or key in seats]
     origins = {key: origin_of(document, key) for key in known}
@@ -209,11 +213,11 @@ def shareable(document: Document, box: Box, seats: Collection[str] | None = None
     if EXCHANGE in origins.values() or noted:
         raise Refused(
             "this sidecar holds entries that came from the exchange: they are not sent on",
-            fix="run a full `tunebuild mint`, which replaces every adopted winner, then push",
+            fix=f"run a full `{command}`, which replaces every adopted winner, then push",
         )
     own = {key: document.kernels[key] for key in known if document.kernels[key] and not origins[key]}
     if not own:
-        raise Refused("this sidecar holds nothing that was measured here", fix="run `tunebuild mint` first")
+        raise Refused("this sidecar holds nothing that was measured here", fix=f"run `{command}` first")
     root: dict[str, Json] = {
         "kernels": dict(own),
         "runtime": dict(document.runtime),
@@ -235,12 +239,13 @@ def push(
     box: Box,
     demand: Demand,
     seats: Collection[str] | None = None,
+    command: str = MINT,
 ) -> Hit:
     """Send this box's sidecar; it is listed unverified, after those already there. The same content once.
 
     :raises Refused: see `shareable`. :raises WorkFailed: when the exchange cannot be written.
     """
-    root = shareable(document, box, seats)
+    root = shareable(document, box, seats, command)
     kernels = root["kernels"]
     assert isinstance(kernels, dict)
     data = (json.dumps(root, sort_keys=True, indent=2) + "\n").encode()

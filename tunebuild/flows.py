@@ -302,9 +302,8 @@ def exchanged(root: Path, app: str, action: str, url: str, accept: exchange.Acce
                 f"{read.path.name} is {judged.reason} ({judged.detail}): it is not sent",
                 fix=f"{_advice(generated, chosen)}, then push",
             )
-        hit = exchange.push(
-            url, generated.manifest.project.name, document, generated.box, demand, generated.built
-        )
+        name, command = generated.manifest.project.name, policy.app_command(generated.manifest, chosen)
+        hit = exchange.push(url, name, document, generated.box, demand, generated.built, command)
         return f"sent {_winners(hit.kernels)} as {hit.sha[:12]}, unverified"
     here = exchange.Here(
         generated.manifest.project.name,
@@ -317,7 +316,7 @@ def exchanged(root: Path, app: str, action: str, url: str, accept: exchange.Acce
     )
     merged = exchange.pull(url, here, demand, accept)
     if merged is None:
-        raise exchange.nothing_fits(url, here, demand)
+        raise exchange.nothing_fits(url, here, demand, policy.app_command(generated.manifest, chosen))
     if not merged.taken:
         return f"nothing to adopt: {read.path.name} holds a fresh winner of every seat that it lists"
     return f"adopted {_winners(len(merged.taken))} into {read.path.name}"
@@ -340,7 +339,8 @@ def race_page(root: Path, app: str, target: Path) -> None:
 def _advice(generated: Generated, app: App) -> str:
     """What a person does about the scopes of an app that its sidecar does not answer for."""
     open_states = (state for state in generated.states[app.name] if not state.verdict.complete)
-    return "; ".join(dict.fromkeys(state.advice for state in open_states)) or "run `tunebuild mint`"
+    todo = dict.fromkeys(state.advice for state in open_states)
+    return "; ".join(todo) or f"run `{policy.app_command(generated.manifest, app)}`"
 
 
 def _document(generated: Generated, app: App) -> Document:

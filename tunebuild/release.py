@@ -13,8 +13,9 @@ from typing import Literal
 
 from tunebuild.codegen import identifier
 from tunebuild.document import Document, Json
-from tunebuild.model import REFERENCE, App, Stamps
+from tunebuild.model import REFERENCE, App, Manifest, Stamps
 from tunebuild.policy import ScopeState
+from tunebuild.resolve import race_filter, winner_keys
 from tunebuild.upsert import by_hand, origin_of
 
 SIDECAR_NEWER_S = 5
@@ -127,24 +128,29 @@ def stamp_check(stamps: Stamps) -> Check:
     return Check("stamps", "ok", f"{words}" + (f"; {plain} run the reference body" if plain else ""))
 
 
-def hand_check(document: Document | None, stamps: Stamps, states: Iterable[ScopeState]) -> Check:
-    """Winners that somebody wrote over what their race decided, or without one: nobody measured that they win. Where a
-    scope has no tuner, a hand is all that can write them."""
+def hand_check(
+    manifest: Manifest, document: Document | None, stamps: Stamps, states: Iterable[ScopeState]
+) -> Check:
+    """Winners that somebody wrote over what their race decided, or without one: nobody measured that they win. Those of
+    companions are held to it as those of seats are. Where a scope has no tuner, a hand is all that can write them."""
     known = {state.scope.name: state for state in states}
+    scopes = {stamp.family: stamp.scope for stamp in stamps.seats if stamp.source == "manifest"}
     found: list[str] = []
     written: list[str] = []
-    for stamp in stamps.seats:
-        if document is None or stamp.source != "manifest":
+    for family in manifest.families:
+        if document is None or family.name not in scopes:
             continue
-        tuner = known[stamp.scope].scope.tuner if stamp.scope in known else "none"
-        if by_hand(document, stamp.key, tuner):
-            alone = tuner == "none" and not document.outvoted(stamp.key)
-            (written if alone else found).append(stamp.key)
+        state = known.get(scopes[family.name])
+        tuner = state.scope.tuner if state else "none"
+        for key in winner_keys(family):
+            if by_hand(document, key, tuner):
+                alone = tuner == "none" and not document.outvoted(key)
+                (written if alone else found).append(key)
     if found:
-        command = next((state.command for state in known.values() if state.command), "tunebuild mint")
-        only = ",".join(f"={key}" for key in found)
+        command = next((state.command for state in known.values() if state.command), "")
         why = f"set by hand, not measured: {', '.join(found)}"
-        return Check("winners", "failed", why, f"run `{command} --only {only}`")
+        mint = f"run `{command} --only {race_filter(manifest, found)}`"
+        return Check("winners", "failed", why, mint if command else "take them out of the sidecar")
     if written:
         return Check(
             "winners", "warning", f"no tuner measured: {', '.join(written)}", "give its scope a tuner"

@@ -167,7 +167,7 @@ def _checks(
     return (
         *(release.scope_check(states[plan.scope], plan) for plan in plans),
         release.stamp_check(stamps),
-        release.hand_check(_document(generated, app), stamps, states.values()),
+        release.hand_check(generated.manifest, _document(generated, app), stamps, states.values()),
         release.gate_check(cells, _rejected(generated, stamps, cells, say)),
         release.noise_check(_document(generated, app)),
     )

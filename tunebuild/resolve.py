@@ -87,6 +87,17 @@ def winner_keys(family: Family) -> tuple[str, ...]:
     return (*(seat.key for seat in family.seats), *companion_keys(family))
 
 
+def race_filter(manifest: Manifest, keys: Collection[str]) -> str:
+    """The race filter, by exact name, that decides these winners anew: a companion races with its family."""
+    seats = (
+        seat.key
+        for family in manifest.families
+        for seat in family.seats
+        if seat.key in keys or any(name in keys for name in companion_keys(family))
+    )
+    return ",".join(f"={key}" for key in seats)
+
+
 def layout_of(family: Family, suffix: str, declined: Collection[Cell] = ()) -> Layout:
     """The packed layout a row works on; None is that of the reference body.
 

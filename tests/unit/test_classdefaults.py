@@ -134,18 +134,52 @@ def test_export_of_a_winner_set_by_hand_is_refused() -> None:
     by_hand = replace(document, race={**document.race, "f": {"winner": "b"}})
     with pytest.raises(Refused, match="f was set by hand, not by its race") as caught:
         exported(manifest(family("f")), by_hand)
-    assert caught.value.fix == "tunebuild mint --only =f"
+    assert caught.value.fix == "run `tunebuild mint --only =f`"
 
 
 def test_winner_without_a_race_is_exported_only_where_a_tuner_of_the_scopes_own_set_it() -> None:
     bare = replace(sidecar({"f": "a"}), race={})
     with pytest.raises(Refused, match="f was set by hand, not by its race") as caught:
         exported(manifest(family("f")), bare)
-    assert caught.value.fix == "tunebuild mint --only =f"
+    assert caught.value.fix == "run `tunebuild mint --only =f`"
     own = replace(manifest(family("f")).scopes[0], tuner="/p/tune.py")
     whole = manifest(family("f"), scopes=(own,))
     document = export(whole, own, bare, Verdict("none"), cpu_class="x86-avx2", written="T")
     assert document["kernels"] == {"f": "a"}
+
+
+def test_export_of_a_companions_winner_set_by_hand_names_the_seat_to_race() -> None:
+    whole = manifest(family("f", companions=(companion("f_v", own_seat=True),)))
+    document = sidecar({"f": "a", "f_v": "a"})
+    by_hand = replace(document, race={**document.race, "f_v": {"winner": "b"}})
+    with pytest.raises(Refused, match="f_v was set by hand") as caught:
+        exported(whole, by_hand)
+    assert caught.value.fix == "run `tunebuild mint --only =f`"
+
+
+@pytest.mark.parametrize(
+    ("document", "command", "fix"),
+    [
+        (None, "tunebuild mint --app tool", "run `tunebuild mint --app tool` on this box first"),
+        (sidecar({}), "tunebuild mint --app tool", "run `tunebuild mint --app tool` on this box first"),
+        (
+            sidecar({"f": "a"}, origin="exchange"),
+            "tunebuild mint --app tool",
+            "run a full `tunebuild mint --app tool`, ",
+        ),
+        (None, "", "give the scope a tuner: "),
+        (sidecar({"f": "a"}, adopted_profile="x86-base"), "", "give the scope a tuner: "),
+        (replace(sidecar({"f": "a"}), race={}), "", "give the scope a tuner: "),
+    ],
+)
+def test_refused_export_advises_the_command_that_mints_its_scope(
+    document: Document | None, command: str, fix: str
+) -> None:
+    whole = manifest(family("f"))
+    judged = Verdict("none") if document else Verdict("absent")
+    with pytest.raises(Refused) as caught:
+        export(whole, whole.scopes[0], document, judged, cpu_class="x86-avx2", written="T", command=command)
+    assert caught.value.fix.startswith(fix)
 
 
 def test_export_of_another_version_is_refused() -> None:

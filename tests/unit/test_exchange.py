@@ -318,8 +318,9 @@ def test_document_that_was_adopted_or_measured_elsewhere_is_never_sent(
 ) -> None:
     merged = exchange.pull(str(folder), here(tmp_path), DEMAND, "any")
     assert merged is not None
-    with pytest.raises(Refused, match="came from the exchange"):
-        exchange.shareable(merged.document, OURS)
+    with pytest.raises(Refused, match="came from the exchange") as caught:
+        exchange.shareable(merged.document, OURS, command="tunebuild mint --app tool")
+    assert caught.value.fix.startswith("run a full `tunebuild mint --app tool`, which replaces")
     with pytest.raises(Refused, match="was measured on"):
         exchange.shareable(mint(tmp_path / "n.tune.json", NEAR, dot="u2"), OURS)
     applied = replace(

@@ -4,6 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from small_manifest import companion, family, manifest
 
 from tunebuild import release
 from tunebuild.document import Document
@@ -71,6 +72,7 @@ def test_stamps_are_counted_by_source() -> None:
     assert release.stamp_check(stamps).why == "1 by manifest, 1 by reference; 1 run the reference body"
 
 
+WHOLE = manifest(family("f", companions=(companion("f_pack"), companion("f_v", own_seat=True))))
 SERVED = Stamps("kit", (Stamp("f", "f", "", "u4", "manifest", "", "lib"),))
 RACED = replace(MEASURED, race={"f": {"winner": "u4"}})
 
@@ -87,7 +89,7 @@ RACED = replace(MEASURED, race={"f": {"winner": "u4"}})
     ],
 )
 def test_winner_that_no_race_decided_does_not_ship(document: Document | None, word: str) -> None:
-    check = release.hand_check(document, SERVED, (COMPLETE,))
+    check = release.hand_check(WHOLE, document, SERVED, (COMPLETE,))
     assert check.word == word
     if word == "failed":
         assert check.why == "set by hand, not measured: f"
@@ -96,11 +98,25 @@ def test_winner_that_no_race_decided_does_not_ship(document: Document | None, wo
 
 def test_winner_without_a_race_ships_where_no_race_of_ours_is_due() -> None:
     own = replace(COMPLETE, scope=replace(SCOPE, tuner="/p/tune.py"))
-    assert release.hand_check(MEASURED, SERVED, (own,)).word == "ok"
-    bare = release.hand_check(MEASURED, SERVED, (replace(BY_HAND, verdict=Verdict("none")),))
+    assert release.hand_check(WHOLE, MEASURED, SERVED, (own,)).word == "ok"
+    bare = release.hand_check(WHOLE, MEASURED, SERVED, (replace(BY_HAND, verdict=Verdict("none")),))
     assert (bare.word, bare.why) == ("warning", "no tuner measured: f")
     over = replace(MEASURED, race={"f": {"winner": "u2"}})
-    assert release.hand_check(over, SERVED, (BY_HAND,)).word == "failed"
+    assert release.hand_check(WHOLE, over, SERVED, (BY_HAND,)).word == "failed"
+
+
+def test_companions_winner_that_no_race_decided_does_not_ship_either_and_names_the_seat_to_race() -> None:
+    both = {"f": "u4", "f_v": "u2"}
+    raced = replace(RACED, kernels=both, race={"f": {"winner": "u4"}, "f_v": {"winner": "u2"}})
+    assert release.hand_check(WHOLE, raced, SERVED, (COMPLETE,)).word == "ok"
+    for race in ({"f": {"winner": "u4"}, "f_v": {"winner": "u8"}}, {"f": {"winner": "u4"}}):
+        check = release.hand_check(WHOLE, replace(raced, race=race), SERVED, (COMPLETE,))
+        assert (check.word, check.why) == ("failed", "set by hand, not measured: f_v")
+        assert check.fix == "run `tunebuild mint --only =f`"
+    plain = Stamps("kit", (replace(SERVED.seats[0], source="profile"),))
+    assert release.hand_check(WHOLE, replace(raced, race={}), plain, (COMPLETE,)).word == "ok", (
+        "it is not shipped"
+    )
 
 
 def test_check_is_one_line_with_its_fix() -> None:
