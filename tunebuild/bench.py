@@ -1,14 +1,16 @@
 """The live bench: gates rows and times them in a worker process.
 
 `gate` judges rows against the reference body and says of each whether it passed. `LiveBench` answers the
-race's micro-rounds. Neither decides a winner.
+race's micro-rounds, and looks at what the timed calls computed. Neither decides a winner.
 """
 
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from enum import IntEnum
 
 from tunebuild.calls import (
     Case,
@@ -18,6 +20,7 @@ from tunebuild.calls import (
     explain,
     gate_cases,
     job_lines,
+    large_cases,
     valid_lines,
     workload_cases,
 )
@@ -27,19 +30,34 @@ from tunebuild.model import REFERENCE, Disturbed, MicroRound, Rejected, Sample
 from tunebuild.worker import Worker, WorkerDied, parse_finding
 
 GATE_TIMEOUT_MS = 1000
+AT_SIZE_S = 2.0  # what calling the rows of a family at one large workload may take
+AT_SIZE_TIMEOUT_MS = 10_000
 COLD_MEMORY_BYTES = 2 << 30  # what packed copies of all groups may take together
 _CLOSE = 1e-3  # wrong answers this near to each other agree
 
 
 @dataclass(frozen=True, slots=True)
 class GateReport:
-    """What the gate found. ``broken``: the reference failed, so no row was judged. ``note`` is said first."""
+    """What the gate found. ``broken``: the reference failed, so no row was judged. ``note`` is said first.
+
+    ``unseen``: by passed row, the large workloads at which it was not called, and why.
+    """
 
     passed: tuple[str, ...]
     rejected: tuple[Rejected, ...]
     cases: int
     broken: str = ""
     note: str = ""
+    unseen: tuple[Unseen, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Unseen:
+    """Rows that passed, but were not called at a workload of their own."""
+
+    workload: str
+    rows: tuple[str, ...]
+    why: str
 
 
 # --- the gate ------------------------------------------------------------------------------------
@@ -76,12 +94,84 @@ def gate(
         for suffix, reply in zip(chosen, replies, strict=True)
         if not reply.endswith(" ok")
     }
+    rejected = [_rejected(of, driver, suffix, said, tried) for suffix, said in findings.items()]
+    sized = _AtSize(worker, of, driver, [suffix for suffix in chosen if suffix not in findings])
+    if cases is None:
+        sized.run()
+        if sized.broken:
+            return GateReport((), (), len(tried), broken=sized.broken)
     return GateReport(
-        tuple(suffix for suffix in chosen if suffix not in findings),
-        tuple(_rejected(of, driver, suffix, said, tried) for suffix, said in findings.items()),
+        tuple(sized.passed),
+        (*rejected, *sized.rejected),
         len(tried),
+        unseen=tuple(sized.unseen),
         note=_agreement([findings.get(suffix) for suffix in chosen if suffix != REFERENCE]),
     )
+
+
+class _AtSize:
+    """One call of each row at each workload that is too large for a case, on the race's buffers.
+
+    An error that shows only there is found for the price of a call. What does not fit into `AT_SIZE_S` is left,
+    by name.
+    """
+
+    def __init__(self, worker: Worker, of: Subject, driver: Driver, rows: list[str]) -> None:
+        self._worker, self._of, self._driver = worker, of, driver
+        self.passed = rows
+        self.rejected: list[Rejected] = []
+        self.unseen: list[Unseen] = []
+        self.broken = ""
+        large = large_cases(of)
+        self._names = [name for name, _ in large]
+        self._cases = [case for _, case in large]
+
+    def run(self) -> None:
+        if self._worker.emulated:
+            why = "an emulator would take minutes"
+            self.unseen = [Unseen(name, tuple(self.passed), why) for name in self._names if self.passed]
+            return
+        if self._cases and self.passed:
+            self._describe()
+        for number in range(len(self._cases)):
+            self._workload(number)
+            if self.broken:
+                return
+
+    def _describe(self) -> None:
+        lines = job_lines(self._of, self._driver, self._cases, timeout_ms=AT_SIZE_TIMEOUT_MS)
+        self._worker.ask(lines, 0)
+
+    def _workload(self, number: int) -> None:
+        until = time.monotonic() + AT_SIZE_S
+        for at, suffix in enumerate(rows := tuple(self.passed)):
+            said = self._called(number, suffix) if time.monotonic() < until else {"fault": "late", "row": "0"}
+            if not said:
+                continue
+            if said.get("row") != "0":
+                self.passed.remove(suffix)
+                self.rejected.append(_rejected(self._of, self._driver, suffix, said, self._cases))
+            elif said["fault"] in ("late", "hang"):
+                why = (
+                    f"{AT_SIZE_S:.0f} s were spent"
+                    if said["fault"] == "late"
+                    else "the reference is too slow"
+                )
+                self.unseen.append(Unseen(self._names[number], rows[at:], why))
+                return
+            else:
+                self.broken = _broken(self._driver, said, self._cases)
+                return
+
+    def _called(self, number: int, suffix: str) -> dict[str, str]:
+        """The finding of one call, {} of a right one; row 0 where it was the reference that failed."""
+        try:
+            reply = self._worker.ask([f"confirm {number} {self._driver.rows.index(suffix)}"], 1)[0]
+        except WorkerDied:
+            self._worker.restart()
+            self._describe()
+            return {"fault": "worker"}
+        return {} if reply.startswith("confirm ok") else parse_finding(reply)
 
 
 def _row_replies(worker: Worker, job: Sequence[str], numbers: Sequence[int]) -> list[str]:
@@ -150,11 +240,33 @@ def _agreement(findings: Sequence[dict[str, str] | None]) -> str:
 # --- the race's bench ----------------------------------------------------------------------------
 
 
+class Looks(IntEnum):
+    """Whether micro-rounds end with a look at what their last window computed, and whether the data then change."""
+
+    NONE = 0
+    SAME = 1
+    ALTER = 2
+
+
+class Unsound(Exception):
+    """A row that was timed does not compute what it should. ``fault`` names it."""
+
+    def __init__(self, fault: Rejected) -> None:
+        super().__init__(fault.why)
+        self.fault = fault
+
+
+FRESH_PAIRS = 24
+FRESH_ENOUGH = 3
+
+
 class LiveBench:
     """Answers micro-rounds for one subject. Rows are numbered as in ``rows``, a heat's own order.
 
     A row that dies, hangs or changes the environment ends its micro-round as `Disturbed`; the next one
-    begins in a new process. ``reruns`` counts the slices that were taken again.
+    begins in a new process. So does a row that is found wrong after its window, or, where ``strict``, the race ends
+    with `Unsound`: other rows have left because of times that it never took. ``reruns`` counts the slices that were
+    taken again.
     """
 
     def __init__(
@@ -165,8 +277,11 @@ class LiveBench:
         measure: Measure,
         *,
         cache_bytes: int,
+        looks: Looks = Looks.ALTER,
+        strict: bool = False,
     ) -> None:
         self._worker, self._subject, self._measure = worker, of, measure
+        self._looks, self._strict = looks, strict
         self._rows = tuple(rows)
         self._driver = _driver(worker, of)
         self._numbers = tuple(self._driver.rows.index(suffix) for suffix in self._rows)
@@ -178,6 +293,7 @@ class LiveBench:
             multiple=measure.cold_llc_multiple,
         )
         self._reps: dict[tuple[int, int], int] = {}
+        self._replays: dict[str, str] = {}
         self.reruns = 0
 
     def _job(self) -> None:
@@ -196,10 +312,15 @@ class LiveBench:
         lead = max(self._reps.get((workload, micro_round.lead_in), 1) // 10, 1)
         slices = [(micro_round.lead_in, lead), *((one.row, one.reps) for one in micro_round.slices)]
         words = [f"{self._numbers[row]}:{reps}" for row, reps in slices]
-        head = f"round {workload} {micro_round.placement} {m.min_cpu_share!r} {m.slice_retries}"
+        head = (
+            f"round {workload} {micro_round.placement} {m.min_cpu_share!r} {m.slice_retries} {self._looks:d}"
+        )
         reply = self._worker.ask([f"{head} {' '.join(words)}"], 1)[0]
         if not reply.startswith("round ok"):
-            return self._disturbed(reply)
+            told = self._disturbed(reply)
+            if self._strict and parse_finding(reply)["fault"] in ("element", "result"):
+                raise Unsound(self._unsound(workload, told.row, f"after timed calls: {told.why}"))
+            return told
         samples = []
         for one, word in zip(micro_round.slices, reply.split()[2:], strict=True):
             wall_ns, cpu_ns, reruns = (int(number) for number in word.split(":"))
@@ -207,13 +328,43 @@ class LiveBench:
             samples.append(Sample(one.row, one.reps, wall_ns, cpu_ns))
         return tuple(samples)
 
-    def recheck(self, workload: int, row: int, seed: int) -> Rejected | None:
-        """One more call of a row in the race's own process, on new data, compared with the reference."""
+    def recheck(
+        self, workload: int, row: int, seed: int, rival: int | None = None, gain_pct: float = 0.0
+    ) -> Rejected | None:
+        """More calls of a row in the race's own process, on data that it has not met, compared with the reference.
+
+        With a ``rival`` the row must keep some of its gain of ``gain_pct`` over it in single calls on such data.
+        """
         self._job()
-        reply = self._worker.ask([f"recheck {workload} {self._numbers[row]} {seed}"], 1)[0]
-        if reply.startswith("recheck ok"):
+        other = self._numbers[row if rival is None else rival]
+        reply = self._worker.ask(
+            [f"recheck {workload} {self._numbers[row]} {seed} {other} {round(10 * gain_pct)}"], 1
+        )[0]
+        if not reply.startswith("recheck ok"):
+            return self._unsound(workload, row, f"after its last slice: {self._disturbed(reply).why}")
+        kept, pairs = map(int, reply.split()[2:])
+        if pairs < FRESH_PAIRS or kept >= FRESH_ENOUGH or rival is None:
             return None
-        return Rejected(self._rows[row], "race", f"after its last slice: {self._disturbed(reply).why}")
+        name = self._subject.workloads[workload].name
+        why = (
+            f"on data that it has not met it gains nothing of {gain_pct:.0f} % over {self._rows[rival]} in "
+            f"{pairs - kept} of {pairs} calls: it is fast at what it has met before alone (workload {name})"
+        )
+        return Rejected(self._rows[row], "race", why, f"tunebuild mint --only {self._subject.family}")
+
+    def replayed(self, rejected: Rejected) -> Rejected:
+        """The same with the command that shows it again, if this bench saw it."""
+        replay = self._replays.get(rejected.suffix, "")
+        return rejected if rejected.replay else replace(rejected, replay=replay)
+
+    def _unsound(self, workload: int, row: int, why: str) -> Rejected:
+        return Rejected(self._rows[row], "race", why, self._replay(workload, row))
+
+    def _replay(self, workload: int, row: int) -> str:
+        """The gate makes as many calls as the last window before those that it judges, the second on data alike."""
+        calls = self._reps.get((workload, row), 1)
+        case = replace(self._cases[workload], copies=0, calls=calls, seed=self._cases[workload].seed | 1)
+        return f'tunebuild test {self._subject.family} --row {self._rows[row]} --case "{case_text(case)}"'
 
     def renew(self, salt: int) -> None:
         """The next micro-round runs in a new process, its buffers at other addresses."""
@@ -223,7 +374,9 @@ class LiveBench:
         said = parse_finding(reply)
         number = int(said["row"])
         row = self._numbers.index(number) if number in self._numbers else self._numbers.index(0)
-        name = self._subject.workloads[int(said["case"])].name
+        workload = int(said["case"])
+        name = self._subject.workloads[workload].name
+        self._replays[self._rows[row]] = self._replay(workload, row)
         return Disturbed(row, f"{explain(said, judge=_authority(self._driver))} (workload {name})")
 
 

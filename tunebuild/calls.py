@@ -66,6 +66,7 @@ class Case:
     seed: int = 1
     placement: Placement = "both"
     copies: int = 0  # race: what a cold slice walks, 0 hot
+    calls: int = 0  # gate: of a row, before each that is judged
     fills: tuple[tuple[str, str], ...] = ()  # by argument; these rule
 
 
@@ -84,7 +85,7 @@ def gate_cases(of: Subject) -> tuple[Case, ...]:
 
     The first fill comes twice, since the others may hide an error (in a sum that is infinite anyway). The
     offsets go round over sizes and fills. Every call is made flush left and flush right, on two data. A workload
-    is called with its own fills, so that what is raced was gated, unless the reference would take seconds there.
+    is called with its own fills, so that what is raced was gated; larger ones are `large_cases`.
     """
     check = of.check
     offsets, fills = check.offsets or (0,), check.fills or ("normal",)
@@ -99,6 +100,15 @@ def gate_cases(of: Subject) -> tuple[Case, ...]:
         if _brief(of, workload):
             cases.append(Case(workload.scalars, offsets, "", seed=len(cases) + 1, fills=workload.fills))
     return tuple(dict.fromkeys(cases))
+
+
+def large_cases(of: Subject) -> tuple[tuple[str, Case], ...]:
+    """The workloads at which a row is called once, not as often as a case: by name."""
+    return tuple(
+        (workload.name, Case(workload.scalars, (0,), "", seed=1000 + number, fills=workload.fills))
+        for number, workload in enumerate(of.workloads)
+        if not _brief(of, workload)
+    )
 
 
 GATED_OPERATIONS = 1e8  # of a workload that states its work: a tenth of a second of a plain reference
@@ -154,7 +164,7 @@ OWN = "own"
 def case_text(case: Case, placement: str = "") -> str:
     """A case as people and `tunebuild test --case` read it: n=31 offset=1 fill=max placement=right seed=7.
 
-    `fill=own` leaves each argument its own, and `fill.a=zeros` rules for one.
+    `fill=own` leaves each argument its own, and `fill.a=zeros` rules for one; `calls=500` are made before.
     """
     words = [f"{name}={value}" for name, value in case.scalars]
     words.append(f"offset={','.join(map(str, case.offsets))}")
@@ -162,6 +172,7 @@ def case_text(case: Case, placement: str = "") -> str:
     words += [f"fill.{argument}={fill}" for argument, fill in case.fills]
     where = placement or case.placement
     words += [f"placement={where}"] if where != "both" else []
+    words += [f"calls={case.calls}"] if case.calls else []
     return " ".join([*words, f"seed={case.seed}"])
 
 
@@ -177,13 +188,14 @@ def parse_case(text: str) -> Case:
     try:
         offsets = tuple(int(part) for part in known.pop("offset", "0").split(","))
         fill, seed = known.pop("fill", "normal"), int(known.pop("seed", "1"))
+        count = int(known.pop("calls", "0"))
         fills = tuple((name[5:], known.pop(name)) for name in list(known) if name.startswith("fill."))
         scalars = tuple((name, _number(value)) for name, value in known.items())
     except ValueError as error:
         raise UsageError(f"--case: {error}", fix="offsets, seeds and sizes are numbers") from None
     if placement not in ("both", "left", "right"):
         raise UsageError(f"--case: placement is left, right or both, not {placement}")
-    return Case(scalars, offsets, "" if fill == OWN else fill, seed, placement, fills=fills)  # type: ignore[arg-type]
+    return Case(scalars, offsets, "" if fill == OWN else fill, seed, placement, calls=count, fills=fills)  # type: ignore[arg-type]
 
 
 def _number(text: str) -> int | float:
@@ -274,7 +286,7 @@ def job_lines(of: Subject, driver: Driver, cases: Sequence[Case], *, timeout_ms:
             extents.append(_extent(case, argument, at, sizes[0], known))
         scalars = [_scalar(known.get(name, 0), by_name.get(name)) for name in driver.scalars]
         placed = {"left": 1, "right": 2, "both": 3}[case.placement]
-        lines.append(" ".join([f"case {case.seed} {case.copies} {placed}", *scalars, *extents]))
+        lines.append(" ".join([f"case {case.seed} {case.copies} {case.calls} {placed}", *scalars, *extents]))
     return lines + scratch
 
 
@@ -342,6 +354,8 @@ def explain(said: Mapping[str, str], case: Case | None = None, *, judge: str = "
         what = f"{what}; at {case_text(case, said.get('placement', ''))}"
     if said.get("pass") == "1":
         what += ", second data at the same addresses"
+    if said.get("pass") == "2":
+        what += ", called again on the same data: it does not compute what it did before"
     return what
 
 

@@ -185,7 +185,11 @@ def open_worker(generated: Generated, core: int = -1) -> worker.Worker:
 def judge_remembered(generated: Generated, report: judge.FamilyReport) -> None:
     """Keep a report's words for `status` and `release`."""
     rejected = [(report.family, one.suffix) for one in report.rejected]
-    gates.remember(generated, [(report.family, suffix) for suffix in report.passed], rejected)
+    unseen: dict[tuple[str, str], list[str]] = {}
+    for each in report.unseen:
+        for suffix in each.rows:
+            unseen.setdefault((report.family, suffix), []).append(each.workload)
+    gates.remember(generated, [(report.family, suffix) for suffix in report.passed], rejected, unseen)
 
 
 def test(

@@ -5,9 +5,9 @@ and an edited reference does not."""
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Literal
+from types import MappingProxyType
 
 from tunebuild import codegen, emit, keys
 from tunebuild.generate import Generated
@@ -16,8 +16,10 @@ from tunebuild.plan import row_flags
 from tunebuild.resolve import Cell
 
 GATED = "build/gated.json"
-Word = Literal["ungated", "rejected"]
+Word = str  # "ungated", "ungated at" and the large workloads, or "rejected"
+CASES_VERSION = 2  # of how calls are made and judged; another one makes every row ungated
 REJECTED = "rejected "  # and the evidence
+NOT_AT = " not at "  # after the evidence: the large workloads at which the row was not called
 
 
 def _evidence(generated: Generated, cell: Cell) -> str:
@@ -30,6 +32,7 @@ def _evidence(generated: Generated, cell: Cell) -> str:
         return ""
     tree = generated.built.get(family.seats[0].key, {})
     parts: list[object] = [
+        CASES_VERSION,
         generated.box.identity,
         (family.project.cflags, row_flags(family, row)),
         tree.get("headers"),
@@ -54,25 +57,36 @@ def _read(root: Path) -> dict[str, str]:
         return {}
 
 
-def remember(generated: Generated, passed: Iterable[Cell], rejected: Iterable[Cell] = ()) -> None:
-    """Record which rows passed on this box, and which did not."""
+def remember(
+    generated: Generated,
+    passed: Iterable[Cell],
+    rejected: Iterable[Cell] = (),
+    unseen: Mapping[Cell, Sequence[str]] = MappingProxyType({}),
+) -> None:
+    """Record which rows passed on this box, and which did not; ``unseen``: workloads at which some were not called."""
     root = generated.root
     with emit.locked(root / GATED):
         known = _read(root)
-        known |= {codegen.symbol(*cell): _evidence(generated, cell) for cell in passed}
+        for cell in passed:
+            left = NOT_AT + ", ".join(unseen[cell]) if unseen.get(cell) else ""
+            known[codegen.symbol(*cell)] = _evidence(generated, cell) + left
         for cell in rejected:
             known[codegen.symbol(*cell)] = REJECTED + _evidence(generated, cell)
         emit.write_if_changed(root / GATED, json.dumps(known, sort_keys=True, indent=1))
 
 
-def marks(generated: Generated, stamps: Stamps) -> dict[Cell, Word]:
-    """The stamped rows that have not passed a gate on this box as they would be built and judged now."""
+def marks(generated: Generated, stamps: Stamps) -> dict[Cell, str]:
+    """The stamped rows that have not passed a gate on this box as they would be built and judged now: ungated,
+    ungated at the workloads named, or rejected."""
     known: Mapping[str, str] = _read(generated.root)
-    found: dict[Cell, Word] = {}
+    found: dict[Cell, str] = {}
     for cell in {(stamp.family, stamp.suffix) for stamp in stamps.seats if stamp.suffix != REFERENCE}:
         said, evidence = known.get(codegen.symbol(*cell), ""), _evidence(generated, cell)
-        if not evidence or said not in (evidence, REJECTED + evidence):
+        word, _, left = said.partition(NOT_AT)
+        if not evidence or word not in (evidence, REJECTED + evidence):
             found[cell] = "ungated"
-        elif said != evidence:
+        elif word != evidence:
             found[cell] = "rejected"
+        elif left:
+            found[cell] = f"ungated at {left}"
     return found

@@ -28,7 +28,7 @@ class RowReport:
 @dataclass(frozen=True, slots=True)
 class FamilyReport:
     """``broken``: a reference that fails by itself, so that no row was judged. ``same``: rows whose machine
-    code is equal, each group's first in grid order standing for it."""
+    code is equal, each group's first in grid order standing for it. ``unseen``: what the gate had no time for."""
 
     family: str
     rows: tuple[RowReport, ...]
@@ -37,6 +37,7 @@ class FamilyReport:
     note: str = ""
     same: Mapping[str, str] | None = None
     other_architecture: int = 0
+    unseen: tuple[bench.Unseen, ...] = ()
 
     @property
     def passed(self) -> tuple[str, ...]:
@@ -83,19 +84,20 @@ def judge(
             runnable.append(suffix)
         else:
             reports[suffix] = report
-    broken, note, count = "", "", 0
+    gated = _Gated()
     if runnable:
-        broken, note, count, gated = _gate(planned, worker, runnable, cases)
-        reports |= {report.suffix: report for report in gated}
+        gated = _gate(planned, worker, runnable, cases)
+        reports |= {report.suffix: report for report in gated.rows}
     ordered = tuple(reports[each.row.suffix] for each in planned.rows if each.row.suffix in reports)
     return FamilyReport(
         family.name,
         ordered,
-        count,
-        broken,
-        note,
+        gated.cases,
+        gated.broken,
+        gated.note,
         _equal_code(generated, planned, [row.suffix for row in ordered if row.word == "passed"]),
         sum(each.place == "other architecture" for each in planned.rows),
+        gated.unseen,
     )
 
 
@@ -164,12 +166,22 @@ def _object_fault(generated: Generated, planned: PlannedFamily, suffix: str) -> 
     return ""
 
 
+@dataclass(frozen=True, slots=True)
+class _Gated:
+    rows: tuple[RowReport, ...] = ()
+    cases: int = 0
+    broken: str = ""
+    note: str = ""
+    unseen: tuple[bench.Unseen, ...] = ()
+
+
 def _gate(
     planned: PlannedFamily, worker: Worker, runnable: Sequence[str], cases: Sequence[calls.Case] | None
-) -> tuple[str, str, int, tuple[RowReport, ...]]:
+) -> _Gated:
     """Gate the family, then each companion that is called on its own; one failure rejects the row."""
     faults: dict[str, Rejected] = {}
     broken, note, count = "", "", 0
+    unseen: list[bench.Unseen] = []
     for function in planned.functions:
         if not function.driven:
             continue
@@ -177,22 +189,20 @@ def _gate(
         count += report.cases
         broken = broken or (f"{function.name}: {report.broken}" if report.broken else "")
         note = note or report.note
+        unseen += report.unseen
         for one in report.rejected:
             own = "" if function.companion is None else f"in its companion {function.name}: "
             faults.setdefault(one.suffix, Rejected(one.suffix, one.stage, own + one.why, one.replay))
     if broken:
-        return broken, note, count, tuple(RowReport(suffix, "not run", broken) for suffix in runnable)
-    return (
-        broken,
-        note,
-        count,
-        tuple(
-            RowReport(suffix, "rejected", faults[suffix].why, faults[suffix])
-            if suffix in faults
-            else RowReport(suffix, "passed")
-            for suffix in runnable
-        ),
+        rows = tuple(RowReport(suffix, "not run", broken) for suffix in runnable)
+        return _Gated(rows, count, broken, note)
+    rows = tuple(
+        RowReport(suffix, "rejected", faults[suffix].why, faults[suffix])
+        if suffix in faults
+        else RowReport(suffix, "passed")
+        for suffix in runnable
     )
+    return _Gated(rows, count, broken, note, tuple(unseen))
 
 
 def subject(function: PlannedFunction) -> calls.Subject:

@@ -8,6 +8,7 @@ in a fresh one; the closing probe may still demote; then one upsert, and the nor
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import secrets
 import time
@@ -272,8 +273,18 @@ class _Session:
     def worker(self) -> Worker:
         return flows.open_worker(self._generated, self._core)
 
-    def _live(self, running: Worker, of: Subject, rows: tuple[str, ...], measure: Measure) -> bench.LiveBench:
-        return bench.LiveBench(running, of, rows, measure, cache_bytes=self._cache_bytes)
+    def _live(
+        self,
+        running: Worker,
+        of: Subject,
+        rows: tuple[str, ...],
+        measure: Measure,
+        looks: bench.Looks,
+        strict: bool = False,
+    ) -> bench.LiveBench:
+        return bench.LiveBench(
+            running, of, rows, measure, cache_bytes=self._cache_bytes, looks=looks, strict=strict
+        )
 
     def _recorded(self, live: bench.LiveBench, name: str) -> Bench:
         return drive.Recording(live, self._record, name) if self._record else live
@@ -285,7 +296,7 @@ class _Session:
         unfiltered = replace(self._measure, min_cpu_share=0.0)  # the probe counts every window
         rows = (REFERENCE, "copy")
         asking = noise.probe(tag, self._measure, self._threshold, self._seed, self._step_ns)
-        live = self._live(running, probe_subject(), rows, unfiltered)
+        live = self._live(running, probe_subject(), rows, unfiltered, bench.Looks.NONE)
         reading = drive.drive(self._recorded(live, f"probe {tag}"), asking)
         self.readings.append(reading)
         self._progress.detail(f"noise: {reading}")
@@ -425,27 +436,38 @@ class _Session:
         return outcome
 
     def _race_sound(self, running: Worker, heat: Heat, subject: Subject) -> Outcome:
-        """Race until a winner also computes right after its last slice, on data it has not seen."""
+        """Race until nobody was found wrong after timed calls, and the winner also is right on data it has not seen.
+
+        A race that met an unsound row counts for nothing: its times made others leave. Only the last is recorded.
+        """
         unsound: list[Rejected] = []
         while True:
-            live = self._live(running, subject, heat.rows, self._measure)
+            live = self._live(running, subject, heat.rows, self._measure, bench.Looks.ALTER, strict=True)
+            tape = io.StringIO()
             if self._record:
-                drive.declare(self._record, heat, self._measure, self.bar)
-            recorded = self._recorded(live, heat.key)
-            outcome = drive.race_heat(recorded, heat, self._measure, self.bar, self._on_step)
-            fault = self._recheck(live, outcome)
-            if fault is None:
-                return replace(outcome, rejected=(*unsound, *outcome.rejected))
-            unsound.append(fault)
-            heat = without(heat, outcome.winner)
+                drive.declare(tape, heat, self._measure, self.bar)
+            recorded = drive.Recording(live, tape, heat.key) if self._record else live
+            try:
+                outcome = drive.race_heat(recorded, heat, self._measure, self.bar, self._on_step)
+                self._recheck(live, outcome)
+            except bench.Unsound as found:
+                unsound.append(found.fault)
+                heat = without(heat, heat.rows.index(found.fault.suffix))
+                continue
+            if self._record:
+                self._record.write(tape.getvalue())
+            return replace(outcome, rejected=(*unsound, *map(live.replayed, outcome.rejected)))
 
-    def _recheck(self, live: bench.LiveBench, outcome: Outcome) -> Rejected | None:
+    def _recheck(self, live: bench.LiveBench, outcome: Outcome) -> None:
+        """:raises bench.Unsound: for a winner that is wrong, or fast at data that it has met alone."""
         if outcome.winner < 0 or outcome.winner_suffix == REFERENCE:
-            return None
-        found = (
-            live.recheck(each, outcome.winner, self._seed) for each in range(len(outcome.heat.workloads))
-        )
-        return next((fault for fault in found if fault is not None), None)
+            return
+        gains = outcome.rows[outcome.winner].gains_pct
+        for each in range(len(outcome.heat.workloads)):
+            won = outcome.winner != outcome.control and gains[each] >= self.bar.pct
+            rival = outcome.control if won else None
+            if fault := live.recheck(each, outcome.winner, self._seed, rival, gains[each] if won else 0.0):
+                raise bench.Unsound(fault)
 
     def _on_step(self, step: Step) -> None:
         self._progress.step(step.number, step.phase, step.live)
@@ -460,7 +482,9 @@ class _Session:
             outcome = one.outcome
             if outcome.winner >= 0 and outcome.winner != outcome.control:
                 with self.worker() as running:
-                    live = self._live(running, one.subject, outcome.heat.rows, self._measure)
+                    live = self._live(
+                        running, one.subject, outcome.heat.rows, self._measure, bench.Looks.SAME
+                    )
                     live.renew(self._seed)  # other addresses than the race's
                     asking = validate.validate(outcome, self._measure, self.bar, self._seed ^ 0x5EED)
                     found = drive.drive(self._recorded(live, f"validate {one.key}"), asking)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tunebuild.document import Json
 from tunebuild.heat import Outcome, RowResult
+from tunebuild.model import Rejected
 from tunebuild.validate import Validation
 
 
@@ -31,7 +32,7 @@ def table(outcome: Outcome, validation: Validation | None, seed: int) -> dict[st
         found["demoted"] = outcome.demoted
     if outcome.rejected:
         found["rejected"] = "; ".join(one.suffix for one in outcome.rejected)
-        found["rejections"] = {one.suffix: f"{one.stage}: {one.why}" for one in outcome.rejected}
+        found["rejections"] = {one.suffix: _rejection(one) for one in outcome.rejected}
     if heat.controls and outcome.control >= 0 and outcome.control != heat.controls[0]:
         found["control"] = outcome.control_suffix
     if validation is not None:
@@ -74,3 +75,8 @@ def _validation(validation: Validation) -> dict[str, Json]:
 
 def _us(time_ns: float) -> float:
     return round(time_ns / 1000, 6)
+
+
+def _rejection(one: Rejected) -> str:
+    replay = f"; replay: {one.replay}" if one.replay else ""
+    return f"{one.stage}: {one.why}{replay}"

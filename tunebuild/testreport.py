@@ -13,7 +13,8 @@ WORDS: tuple[RowWord, ...] = ("passed", "rejected", "declined", "not run", "skip
 
 
 def document(reports: Sequence[FamilyReport]) -> dict[str, Json]:
-    """`{"families": [{"family", "cases", "broken", "note", "rows": [{"row", "word", "stage", "why", "replay"}]}]}`."""
+    """Keys of a family: "family", "cases", "broken", "note", "unseen": [{"workload", "rows", "why"}], "rows":
+    [{"row", "word", "stage", "why", "replay"}]."""
     return {"families": [_family(report) for report in reports]}
 
 
@@ -33,6 +34,9 @@ def _family(report: FamilyReport) -> dict[str, Json]:
         "cases": report.cases,
         "broken": report.broken,
         "note": report.note,
+        "unseen": [
+            {"workload": each.workload, "rows": list(each.rows), "why": each.why} for each in report.unseen
+        ],
         "other_architecture": report.other_architecture,
         "rows": rows,
     }
@@ -53,6 +57,8 @@ def text(reports: Sequence[FamilyReport]) -> str:
             lines.append(f"  {report.note}")
         lines += _rejected(report.rejected)
         lines += _grouped(report)
+        for each in report.unseen:
+            lines.append(f"  {_listed(each.rows)}: not called at workload {each.workload}: {each.why}")
     return "\n".join(lines)
 
 
@@ -88,6 +94,9 @@ def _grouped(report: FamilyReport) -> list[str]:
     lines = []
     for (kind, why), suffixes in groups.items():
         word = "not run here" if kind == "not run" else kind
-        shown = ", ".join(suffixes[:4]) + (f" and {len(suffixes) - 4} more" if len(suffixes) > 4 else "")
-        lines.append(f"  {shown}: {word}: {why}")
+        lines.append(f"  {_listed(suffixes)}: {word}: {why}")
     return lines
+
+
+def _listed(suffixes: Sequence[str]) -> str:
+    return ", ".join(suffixes[:4]) + (f" and {len(suffixes) - 4} more" if len(suffixes) > 4 else "")

@@ -20,7 +20,7 @@ from urllib.parse import unquote
 from tunebuild.calls import Driver
 from tunebuild.errors import WorkFailed
 
-PROTOCOL = 1
+PROTOCOL = 2
 SOURCES = Path(__file__).parent / "runtime" / "worker"
 _ERROR_LIMIT = 64 << 10
 _CHUNK = 32  # lines with replies in flight: both pipes stay far from full
@@ -58,6 +58,7 @@ class Worker:
         self._environ.setdefault("ASAN_OPTIONS", "detect_leaks=0")
         if emulator and (prefix := _emulated_root(emulator[0])):
             self._environ.setdefault("QEMU_LD_PREFIX", prefix)
+        self.emulated = bool(emulator)
         self._core = core
         self._library = library
         self._process: subprocess.Popen[bytes] | None = None

@@ -295,6 +295,45 @@ def test_twelve_bad_rows_are_named_and_the_good_ones_are_raced(tmp_path: Path) -
     assert {"how_plain", "how_twice", "reference"} >= race["rows"].keys() > {"reference"}
 
 
+def test_rows_that_remember_or_are_wrong_at_one_size_are_named_and_none_is_crowned(tmp_path: Path) -> None:
+    project = example("cheats", tmp_path)
+    project.run("mint", **LOUD)
+    record = sidecar(project)
+    reasons = {
+        suffix.removeprefix("how_"): words for suffix, words in record["race"]["settle"]["rejections"].items()
+    }
+    at_the_gate = {
+        "peeks_after0": "called again on the same data",
+        "keeps_after0": "second data at the same addresses",
+        "errno_after0": "called again on the same data",
+        "heap_after0": "wrong result",
+        "drifts_after0": "wrong result",
+        "borrows_after0": "const input",
+    }
+    in_the_race = {
+        "peeks_after150": "wrong result",
+        "keeps_after150": "wrong result",
+        "samples_after0": "wrong result",
+        "samples_after150": "wrong result",
+        "errno_after150": "wrong result",
+        "heap_after150": "wrong result",
+        "drifts_after150": "wrong result",
+        "borrows_after150": "const input",
+        "compares_after0": "on data that it has not met",
+        "compares_after150": "on data that it has not met",
+    }
+    assert reasons.keys() == {"thread_after0", *at_the_gate, *in_the_race}
+    assert "writable data in .tbss" in reasons["thread_after0"]
+    for stage, expected in (("gate: ", at_the_gate), ("race: ", in_the_race)):
+        for name, words in expected.items():
+            assert reasons[name].startswith(stage) and words in reasons[name], f"{name}: {reasons[name]}"
+    assert "; replay: tunebuild test settle --row how_drifts_after150 " in reasons["drifts_after150"]
+    assert record["kernels"]["settle"] in ("how_plain_after0", "how_twice_after0", "reference")
+    (large,) = record["race"]["settle_many"]["rejections"].values()
+    assert large.startswith("gate: wrong result: element 4711 of `y` is 0") and "at n=600000" in large
+    assert record["kernels"]["settle_many"] in ("how_plain", "reference")
+
+
 def test_rows_of_equal_machine_code_are_raced_once_and_reported_as_one(quick: Project) -> None:
     quick.edit("tune.toml", '["base", "avx2"]', '["base"]')
     quick.edit("tune.toml", 'fallback = "isa_avx2_u4; ', 'fallback = "')

@@ -9,16 +9,20 @@ from dataclasses import replace
 import pytest
 import worker_rows as made
 
+from tunebuild import bench
 from tunebuild.bench import GateReport, gate
 from tunebuild.calls import Case, parse_case
 from tunebuild.errors import WorkFailed
-from tunebuild.model import Compare
+from tunebuild.model import Compare, Workload
 from tunebuild.worker import Worker
 
 pytestmark = [made.needs_cc]
 X86 = platform.machine() in ("x86_64", "AMD64")
 
-GOOD = ("backward", "chatty", "dies_later", "hangs_later", "drifts", "forks")
+GOOD = (
+    "backward", "chatty", "dies_later", "hangs_later", "drifts", "forks", "peeks_later", "borrows_later",
+    "compares_later", "wrong_when_large",
+)  # fmt: skip
 BAD = {
     "segfaults": "SIGSEGV: wrote 0x8, outside every buffer; at n=17 ",
     "illegal": "SIGILL; at n=0 ",
@@ -86,6 +90,27 @@ def test_every_bad_row_is_named_and_every_good_row_passes(cc: str) -> None:
 def test_second_data_at_the_same_addresses_is_said() -> None:
     (one,) = judged("bad", made.ride(), ("remembers",)).rejected
     assert one.why.endswith("second data at the same addresses")
+
+
+LARGE = replace(made.ride(), workloads=(Workload("large", (("n", 600_000),)),))
+
+
+def test_row_that_is_wrong_only_at_a_large_workload_is_rejected_there_and_replayed() -> None:
+    with Worker(made.executable(), made.library("bad")) as worker:
+        report = gate(worker, LARGE, ("wrong_when_large", "backward"))
+        assert report.passed == ("backward",) and report.unseen == ()
+        (one,) = report.rejected
+        assert one.why.startswith("wrong result: element 4711 of `y` is 7, the reference has ")
+        case = parse_case(one.replay.split('"')[1])
+        (again,) = gate(worker, LARGE, ("wrong_when_large",), cases=(case,)).rejected
+    assert again.why.startswith(one.why.split(", the reference")[0])
+
+
+def test_large_workloads_that_the_time_does_not_allow_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bench, "AT_SIZE_S", 0.0)
+    report = judged("bad", LARGE, ("wrong_when_large", "backward"))
+    assert report.passed == ("wrong_when_large", "backward")
+    assert report.unseen == (bench.Unseen("large", report.passed, "0 s were spent"),)
 
 
 def test_report_is_the_same_twice() -> None:

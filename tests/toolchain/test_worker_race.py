@@ -13,6 +13,7 @@ import worker_rows as made
 
 from tunebuild import bench
 from tunebuild.bench import LiveBench
+from tunebuild.calls import parse_case
 from tunebuild.errors import WorkFailed
 from tunebuild.measure import Measure
 from tunebuild.model import Disturbed, MicroRound, Slice
@@ -110,6 +111,71 @@ def test_row_that_is_wrong_after_its_last_slice_is_rejected() -> None:
         told = live.recheck(0, 3, seed=5)
     assert told is not None and (told.suffix, told.stage) == ("drifts", "race")
     assert told.why.startswith("after its last slice: wrong result: element 0 of `y`")
+
+
+def raced_until_disturbed(live: LiveBench, row: int) -> Disturbed:
+    """Rounds until one is disturbed: a look is made when it costs a small part of what was timed."""
+    for number in range(200):
+        told = live.run(micro_round((1, 200), (row, 200), placement=number))
+        if isinstance(told, Disturbed):
+            return told
+    raise AssertionError("no look found it")
+
+
+def test_row_that_finds_its_result_there_and_does_nothing_is_found_after_its_window() -> None:
+    with Worker(made.executable(), made.library("bad")) as worker:
+        told = raced_until_disturbed(bench_of(worker, made.ride(), ("peeks_later", "reference")), 0)
+    assert (
+        told.row == 0 and told.why.startswith("wrong result: element ") and told.why.endswith("(workload w)")
+    )
+
+
+def test_race_of_an_unsound_row_ends_with_its_name_and_a_replay_that_finds_it_again() -> None:
+    with Worker(made.executable(), made.library("bad")) as worker:
+        live = LiveBench(
+            worker, made.ride(), ("drifts", "reference"), MEASURE, cache_bytes=1 << 18, strict=True
+        )
+        with pytest.raises(bench.Unsound) as found:
+            for number in range(200):
+                live.run(micro_round((1, 200), (0, 4000), placement=number))
+        fault = found.value.fault
+        case = parse_case(fault.replay.split('"')[1])
+        (again,) = bench.gate(worker, made.ride(), ("drifts",), cases=(case,)).rejected
+    assert (fault.suffix, fault.stage) == ("drifts", "race")
+    assert fault.why.startswith("after timed calls: wrong result: element 0 of `y`")
+    assert again.why.startswith("wrong result: element 0 of `y`")
+
+
+def test_row_that_writes_to_an_input_while_it_is_timed_is_named() -> None:
+    with Worker(made.executable(), made.library("bad")) as worker:
+        live = bench_of(worker, made.ride(), ("borrows_later", "reference"))
+        assert not isinstance(live.run(micro_round((1, 5), (0, 5))), Disturbed)
+        told = live.run(micro_round((1, 5), (0, 4000)))
+    assert told == Disturbed(0, "SIGSEGV: wrote to the const input `x`, element 0 (workload w)")
+
+
+def test_row_that_is_quick_only_at_what_it_has_met_is_rejected_beside_its_rival() -> None:
+    with Worker(made.executable(), made.library("bad")) as worker:
+        live = bench_of(worker, made.ride(), ("compares_later", "reference"))
+        live.run(micro_round((1, 5), (0, 4000)))
+        assert live.recheck(0, 0, seed=5) is None
+        told = live.recheck(0, 0, seed=5, rival=1, gain_pct=60.0)
+        assert live.recheck(0, 1, seed=5, rival=0) is None
+    assert told is not None and (told.suffix, told.stage) == ("compares_later", "race")
+    assert told.why.startswith("on data that it has not met it gains nothing of 60 % over reference in 2")
+    assert told.replay == "tunebuild mint --only ride"
+
+
+@pytest.mark.parametrize("looks", list(bench.Looks))
+def test_looks_leave_sound_rows_alone_on_every_kind_of_workload(looks: bench.Looks) -> None:
+    for library, of, rows in (("kinds", made.mul(), MULS), ("bad", made.ride(), ("backward", "chatty", "reference")),
+                              ("kinds", made.gather(), ("blind", "reference"))):  # fmt: skip
+        with Worker(made.executable(), made.library(library)) as worker:
+            live = LiveBench(worker, of, rows, MEASURE, cache_bytes=1 << 18, looks=looks)
+            for number in range(60):
+                slices = [((number + at) % len(rows), 300) for at in range(len(rows))]
+                told = live.run(micro_round(*slices, workload=number % len(of.workloads), placement=number))
+                assert not isinstance(told, Disturbed), told
 
 
 def test_renewed_bench_starts_a_new_process() -> None:

@@ -112,7 +112,7 @@ def test_job_lines_say_arguments_groups_rule_and_cases() -> None:
         "arg out f32 1",
         "groups 0 0 0",
         "compare tolerance 0 1e-05 0.0 abs",
-        "case 9 0 2 i7 f0x1.0000000000000p-1 7:1:1:max:-1 7:1:3:max:-1",
+        "case 9 0 0 2 i7 f0x1.0000000000000p-1 7:1:1:max:-1 7:1:3:max:-1",
     ]
 
 
@@ -121,7 +121,7 @@ def test_rows_of_one_layout_share_a_group_and_the_reference_has_the_largest_buff
     assert lines[0] == "begin pack 1 3"
     assert "groups 2 0 0 1 1" in lines
     assert "arg source i8 1" in lines
-    assert "case 1 0 3 i5 8:1:0:normal:-1 5:1:0:normal:-1" in lines
+    assert "case 1 0 0 3 i5 8:1:0:normal:-1 5:1:0:normal:-1" in lines
     assert not [line for line in lines if line.startswith("scratch")]  # 5 rounds up to 8 by 4 and by 8
     lines = calls.job_lines(packed(), PACK, [Case((("m", 4),))], timeout_ms=1)
     assert [line for line in lines if line.startswith("scratch")] == ["scratch 1 0 0 8", "scratch 2 0 0 8"]

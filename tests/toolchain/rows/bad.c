@@ -294,6 +294,38 @@ static float drifts(const float *x, float *y, int64_t n) {
     return ++calls > 3000 ? wrong(x, y, n) : reference(x, y, n);
 }
 
+/* Does nothing where its result seems to be there already. */
+static float peeks_later(const float *x, float *y, int64_t n) {
+    static int calls;
+    if (++calls > 3000 && n > 8 && y[1] == 2 * x[1] + 1 && y[n - 1] == 2 * x[n - 1] + 1) return y[n - 1];
+    return reference(x, y, n);
+}
+
+static float borrows_later(const float *x, float *y, int64_t n) {
+    static int calls;
+    return ++calls > 3000 ? borrows_input(x, y, n) : reference(x, y, n);
+}
+
+/* Right whatever it is asked, and quick at what it was asked before. */
+static float compares_later(const float *x, float *y, int64_t n) {
+    static int calls;
+    static float in[1 << 16], out[1 << 16];
+    const size_t bytes = (size_t)n * sizeof *y;
+    if (++calls < 3000) return reference(x, y, n);
+    if (memcmp(in, x, bytes) != 0) {
+        reference(x, out, n);
+        memcpy(in, x, bytes);
+    }
+    memcpy(y, out, bytes);
+    return n ? y[n - 1] : 0;
+}
+
+static float wrong_when_large(const float *x, float *y, int64_t n) {
+    float last = reference(x, y, n);
+    if (n == 600000) y[4711] = 7;
+    return last;
+}
+
 #define ROW(name) {#name, (tb_fn)name}
 static const tb_variant rows[] = {
     ROW(reference),
@@ -331,6 +363,10 @@ static const tb_variant rows[] = {
     ROW(dies_later),
     ROW(hangs_later),
     ROW(drifts),
+    ROW(peeks_later),
+    ROW(borrows_later),
+    ROW(compares_later),
+    ROW(wrong_when_large),
     ROW(forks),
     ROW(tells),
     ROW(kills_parent),

@@ -16,8 +16,8 @@
 #define FRESH_CALLS 256
 
 typedef struct area {
-    char *start;
-    size_t stride, copies, bytes;
+    char *start, *first_page;
+    size_t stride, copies, bytes, page_bytes;
     size_t spot;
 } area;
 
@@ -109,17 +109,35 @@ static size_t area_made(const course *c, size_t spot, size_t elements, size_t pl
     const size_t slack = ALIGNMENT - ((uintptr_t)base + GUARD_BYTES) % ALIGNMENT;
     char *start = base + GUARD_BYTES + slack % ALIGNMENT + shift;
     char *first_page = start - (uintptr_t)start % page;
-    if (mprotect(first_page, (size_t)(start - first_page) + copies * stride, PROT_READ | PROT_WRITE))
-        must(NULL);
+    const size_t span = (size_t)(start - first_page) + copies * stride;
+    if (mprotect(first_page, span, PROT_READ | PROT_WRITE)) must(NULL);
     if (area_count == area_room) {
         area_room = area_room ? 2 * area_room : 64;
         areas = must(realloc(areas, area_room * sizeof *areas));
         if (area_count == 0) areas[area_count++] = (area){0};
     }
-    areas[area_count] = (area){start, stride, copies, bytes, spot};
+    areas[area_count] = (area){start, first_page, stride, copies, bytes, span, spot};
     if (!is_input(spot_kind(spot))) /* touched, so that no timed call meets a page for the first time */
-        memset(start, 0, copies * stride);
+        memset(start, spot_kind(spot) == OUT ? OUT_BYTE : 0, copies * stride);
     return area_count++;
+}
+
+static void protect(const place *p, int access) {
+    for (size_t s = 0; s < spot_count; s++) {
+        const area *a = &areas[p->areas[s]];
+        if (p->areas[s] && spot_kind(s) == IN && mprotect(a->first_page, a->page_bytes, access)) must(NULL);
+    }
+}
+
+void place_opened(place *p) {
+    if (p->sealed) protect(p, PROT_READ | PROT_WRITE);
+    p->sealed = false;
+}
+
+/* A row that writes to an input is stopped at once, and costs the others nothing. */
+static void place_sealed(place *p) {
+    if (!p->sealed) protect(p, PROT_READ);
+    p->sealed = true;
 }
 
 bool locate_area(uintptr_t address, finding *f) {
@@ -141,6 +159,10 @@ bool locate_area(uintptr_t address, finding *f) {
 }
 
 /* --- courses and places --------------------------------------------------------------------------- */
+
+static void packed_forgotten(place *p) {
+    for (size_t g = 0; g < the_job->group_count; g++) p->tables[g].prepared = false;
+}
 
 void courses_open(job *j, unsigned salt) {
     the_job = j;
@@ -187,6 +209,7 @@ static void course_open(course *c, call_case *call) {
     if (c->place_count < 1) c->place_count = 1;
     c->pristine = spots_made(c, is_input);
     inputs_filled(c, c->pristine, call->seed);
+    c->version = 1;
 }
 
 course *course_at(size_t workload) {
@@ -195,25 +218,74 @@ course *course_at(size_t workload) {
     return c;
 }
 
-void inputs_laid(const course *c, const place *p, void *const *inputs, size_t entry, bool changed_only) {
+void inputs_laid(const course *c, place *p, void *const *inputs, size_t entry, bool changed_only) {
+    if (!changed_only) place_opened(p);
     for (size_t s = 0; s < spot_count; s++) {
         if (!inputs[s] || (changed_only && spot_kind(s) != INOUT)) continue;
         if (entry < areas[p->areas[s]].copies) memcpy(spot_address(p, s, entry), inputs[s], spot_bytes(c, s));
     }
 }
 
-place *place_at(course *c, size_t number) {
-    place *p = &c->places[number];
-    if (p->areas) return p;
+void inputs_renewed(course *c, uint64_t seed) {
+    inputs_filled(c, c->pristine, seed);
+    c->version++;
+    c->rounds_alike = 0;
+}
+
+/* A stretch of each input is replaced, long or short by turns: a row that knows its data again by some of the
+ * elements mistakes the new for the old. */
+void inputs_altered(course *c, uint64_t seed) {
+    static const unsigned shares[] = {1, 3, 1, 6}; /* binary logarithms of the parts */
+    the_board->phase = PHASE_FILL;
+    for (size_t s = 0; s < spot_count; s++) {
+        if (!c->pristine[s]) continue;
+        const extent *x = spot_extent(c, s);
+        const uint64_t own = mix_seed(seed + c->version, names[s].argument << 16 | names[s].part);
+        const bool whole = x->fill.support || x->elements < 2;
+        const size_t part = x->elements >> shares[c->version % 4];
+        const size_t length = whole ? x->elements : part ? part : 1;
+        const size_t first = whole ? 0 : own % (x->elements - length + 1);
+        fill_buffer(x->fill, spot_element(s),
+                    (char *)c->pristine[s] + first * element_bytes(spot_element(s)), length, own);
+    }
+    c->version++;
+    c->rounds_alike = 0;
+}
+
+void outputs_blank(const course *c, place *p) {
+    for (size_t s = 0; s < spot_count; s++)
+        if (spot_used(c, s) && spot_kind(s) == OUT)
+            memset(spot_address(p, s, 0), OUT_BYTE, spot_bytes(c, s));
+}
+
+/* The course's inputs at a place. Later versions of a cold workload lie in its first entry alone, which is the
+ * one that is looked at: the rest would be as much memory as outgrows the caches. */
+static void place_laid(course *c, place *p) {
+    const bool again = p->version > 0;
+    const size_t count = again && c->call->copies ? 1 : c->entries;
+    for (size_t entry = 0; entry < count; entry++) {
+        the_board->heartbeat++;
+        inputs_laid(c, p, c->pristine, entry, false);
+    }
+    p->version = c->version;
+    if (!again) return;
+    outputs_blank(c, p);
+    if (c->call->copies) entry_packed(c, p, 0);
+    else packed_forgotten(p);
+}
+
+static void place_made(const course *c, place *p, size_t number) {
     p->areas = room_for(spot_count, sizeof *p->areas);
     p->tables = room_for(the_job->group_count, sizeof *p->tables);
     for (size_t s = 0; s < spot_count; s++)
         if (spot_used(c, s) && spot_kind(s) != SCRATCH && spot_kind(s) != POINTERS)
             p->areas[s] = area_made(c, s, spot_extent(c, s)->elements, number);
-    for (size_t entry = 0; entry < c->entries; entry++) {
-        the_board->heartbeat++;
-        inputs_laid(c, p, c->pristine, entry, false);
-    }
+}
+
+place *place_at(course *c, size_t number) {
+    place *p = &c->places[number];
+    if (!p->areas) place_made(c, p, number);
+    if (p->version != c->version) place_laid(c, p);
     return p;
 }
 
@@ -257,6 +329,16 @@ static void table_build(table *t, const course *c, const place *p, size_t place_
     free(spots);
 }
 
+/* `prepare` may write inputs, which are read-only for rows alone. */
+static void pack_entry(const course *c, place *p, size_t row, size_t entry) {
+    place_opened(p);
+    the_board->row = row;
+    the_board->heartbeat++;
+    the_board->phase = PHASE_PREPARE;
+    the_job->driver->prepare(row, p->tables[the_job->row_groups[row]].entries + entry * entry_width(),
+                             c->call->scalars);
+}
+
 void *const *entries_for(course *c, size_t place_number, size_t row) {
     const size_t group = the_job->row_groups[row];
     place *p = place_at(c, place_number);
@@ -264,16 +346,15 @@ void *const *entries_for(course *c, size_t place_number, size_t row) {
     if (!t->entries) table_build(t, c, p, place_number, group);
     if (!t->prepared && the_job->driver->prepare) {
         const size_t apart = c->call->copies ? c->entries : 1; /* hot entries share their packed buffers */
-        the_board->phase = PHASE_PREPARE;
-        for (size_t entry = 0; entry < apart; entry++) {
-            the_board->heartbeat++;
-            the_job->driver->prepare(row, t->entries + entry * entry_width(), c->call->scalars);
-        }
+        for (size_t entry = 0; entry < apart; entry++) pack_entry(c, p, row, entry);
+        t->packer = row;
     }
     t->prepared = true;
+    place_sealed(p);
     return t->entries;
 }
 
-void packed_forgotten(place *p) {
-    for (size_t g = 0; g < the_job->group_count; g++) p->tables[g].prepared = false;
+void entry_packed(const course *c, place *p, size_t entry) {
+    for (size_t g = 0; g < the_job->group_count; g++)
+        if (p->tables[g].prepared && the_job->driver->prepare) pack_entry(c, p, p->tables[g].packer, entry);
 }

@@ -3,7 +3,9 @@
  * One child runs the reference and leaves inputs and wanted outputs in the arena; then each row has a
  * child of its own, to which the arena is read-only. A case is called four times: flush left (after an
  * offset, between canaries) and flush right against a guard page, each twice at the same addresses with
- * other data. */
+ * other data, and once more on data it has just had, one element of what it made spoiled: a row that finds its
+ * result there, or remembers it, and does nothing is wrong then. Of every other case the second data are the first
+ * but for a stretch. */
 #include "worker.h"
 
 #include <stdlib.h>
@@ -12,7 +14,6 @@
 
 #define CANARY_BYTES 256
 #define CANARY_BYTE 0xd7
-#define OUT_BYTE 0xc3
 #define ARENA_LIMIT ((size_t)4 << 30)
 
 /* Where one part's data lie in the arena, for one case and pass. */
@@ -138,6 +139,7 @@ typedef struct call {
     int pass;
     bool right;
     bool magnitudes; /* signs cleared: the scale of the results */
+    bool again;      /* the same data as in the call before, and what it left */
     size_t row, group;
     tb_fn fn;
 } call;
@@ -169,6 +171,11 @@ static bool canaries_damaged(const spot *s, size_t width, finding *f) {
     return false;
 }
 
+static size_t compared_elements(const extent *x, int pass) {
+    const int64_t limit = x->valid[pass];
+    return limit >= 0 && (size_t)limit < x->elements ? (size_t)limit : x->elements;
+}
+
 static void set_spot(const call *c, size_t a, size_t part) {
     const job *j = g.job;
     const argument *arg = &j->arguments[a];
@@ -185,8 +192,12 @@ static void set_spot(const call *c, size_t a, size_t part) {
     if (has_input(arg->kind)) {
         memcpy(s->harness, g.arena + g.slots[slot_index(c->index, c->pass, number)].input, s->bytes);
         if (c->magnitudes) element_clear_signs(arg->element, s->harness, elements);
-    } else {
+    } else if (!c->again) {
         memset(s->harness, arg->kind == OUT ? OUT_BYTE : c->pass ? 0xff : 0x5a, s->bytes);
+    } else if (arg->kind == OUT) {
+        spoil_element(arg->element, s->harness, g.arena + g.slots[slot_index(c->index, c->pass, number)].want,
+                      compared_elements(&j->cases[c->index].extents[a], c->pass),
+                      mix_seed(c->index, number));
     }
 }
 
@@ -215,7 +226,7 @@ static void set_up(const call *c) {
     const call_case *k = &j->cases[c->index];
     the_board->phase = PHASE_SETUP;
     the_board->case_index = (int)c->index;
-    the_board->pass = c->pass;
+    the_board->pass = c->again ? PASSES : c->pass;
     the_board->flush_right = c->right;
     the_board->heartbeat++;
     for (size_t a = 0; a < j->argument_count; a++) {
@@ -251,8 +262,7 @@ static bool element_wrong(const call *c, size_t a, size_t part, finding *f) {
     const extent *x = &j->cases[c->index].extents[a];
     const size_t number = g.first_spot[a] + part;
     const slot *at = &g.slots[slot_index(c->index, c->pass, number)];
-    const int64_t limit = x->valid[c->pass];
-    const size_t count = limit >= 0 && (size_t)limit < x->elements ? (size_t)limit : x->elements;
+    const size_t count = compared_elements(x, c->pass);
     const char *got = g.spots[number].harness, *want = g.arena + at->want;
     int64_t bad = compare_elements(&j->compare, e, got, want, g.arena + at->scale, count);
     if (bad < 0) return false;
@@ -287,6 +297,17 @@ static bool prepare_fails(const call *c, const tb_scalar *scalars, finding *f) {
     return state_changed(f) || memory_damaged(c, f);
 }
 
+/* What a race did before it found a row wrong: calls on the same data, whose results nobody asks for. */
+static void call_before(const call *c, const call_case *k, void *result) {
+    for (size_t i = 0; c->row && i < k->calls; i++) {
+        the_board->heartbeat++;
+        g.job->driver->call(c->fn, g.row_buffers, k->scalars, result);
+        for (size_t a = 0; a < g.job->argument_count; a++)
+            for (size_t part = 0; g.job->arguments[a].kind == INOUT && part < k->extents[a].parts; part++)
+                set_spot(c, a, part);
+    }
+}
+
 static bool call_fails(const call *c, bool judge_outcome, void *result) {
     const call_case *k = &g.job->cases[c->index];
     const tb_scalar *scalars = c->magnitudes ? k->magnitudes : k->scalars;
@@ -297,6 +318,7 @@ static bool call_fails(const call *c, bool judge_outcome, void *result) {
         point_all(c, false);
         memset(result, 0, 8);
         the_board->phase = PHASE_CALL;
+        call_before(c, k, result);
         g.job->driver->call(c->fn, g.row_buffers, scalars, result);
         failed =
             state_changed(&f) || memory_damaged(c, &f) || (judge_outcome && outcome_wrong(c, result, &f));
@@ -307,6 +329,15 @@ static bool call_fails(const call *c, bool judge_outcome, void *result) {
 
 /* --- the reference's child ----------------------------------------------------------------------- */
 
+/* The first data but for a stretch, so that a row which knows its data by some elements mistakes them. */
+static void make_alike(size_t index, element e, size_t spot_number, const extent *x) {
+    const size_t bytes = element_bytes(e), length = (x->elements + 1) / 2;
+    const uint64_t seed = mix_seed(g.job->cases[index].seed, spot_number);
+    char *second = g.arena + g.slots[slot_index(index, 1, spot_number)].input;
+    memcpy(second, g.arena + g.slots[slot_index(index, 0, spot_number)].input, x->elements * bytes);
+    fill_buffer(x->fill, e, second + seed % (x->elements - length + 1) * bytes, length, seed);
+}
+
 static void make_inputs(size_t index, int pass) {
     const job *j = g.job;
     the_board->phase = PHASE_FILL;
@@ -315,9 +346,12 @@ static void make_inputs(size_t index, int pass) {
         const extent *x = &j->cases[index].extents[a];
         for (size_t part = 0; has_input(j->arguments[a].kind) && part < x->parts; part++) {
             const uint64_t seed = mix_seed(j->cases[index].seed * PASSES + (uint64_t)pass, a << 16 | part);
-            fill_buffer(x->fill, j->arguments[a].element,
-                        g.arena + g.slots[slot_index(index, pass, g.first_spot[a] + part)].input, x->elements,
-                        seed);
+            const size_t number = g.first_spot[a] + part;
+            if (pass && j->cases[index].seed % 2 && !x->fill.support)
+                make_alike(index, j->arguments[a].element, number, x);
+            else
+                fill_buffer(x->fill, j->arguments[a].element,
+                            g.arena + g.slots[slot_index(index, pass, number)].input, x->elements, seed);
         }
     }
 }
@@ -382,7 +416,12 @@ static void row_body(void *context) {
             for (c.pass = 0; c.pass < PASSES; c.pass++) {
                 if (!(g.job->cases[c.index].placements & placement)) continue;
                 c.right = placement == RIGHT;
+                c.again = false;
                 if (call_fails(&c, true, result)) return;
+                c.again = true;
+                if (c.pass && (!c.right || g.job->cases[c.index].placements == RIGHT) &&
+                    call_fails(&c, true, result))
+                    return;
             }
     child_finished();
 }

@@ -4,7 +4,7 @@
  *   arg KIND ELEMENT PARTS [POINTED...]         one an argument, in the driver's order
  *   groups GROUP...                             one a row
  *   compare exact|ulp|tolerance ULP RTOL ATOL want|abs|max
- *   case SEED COPIES PLACEMENTS SCALAR... EXTENT...
+ *   case SEED COPIES CALLS PLACEMENTS SCALAR... EXTENT...
  *       PLACEMENTS 1 left, 2 right, 3 both; SCALAR i31 or f0x1p-1; EXTENT ELEMENTS:PARTS:OFFSET:FILL:VALID
  *   scratch GROUP CASE ARG ELEMENTS             where a group's size is another than that of group 0
  *   valid CASE PASS ARG LIMIT                   where the limit depends on the return value */
@@ -127,7 +127,10 @@ static void take_case(job *j, char *words) {
         if (!j->cases) abort();
     }
     call_case *c = &j->cases[j->case_count++];
-    *c = (call_case){.seed = next_number(&words), .copies = next_number(&words)};
+    *c = (call_case){0};
+    c->seed = next_number(&words);
+    c->copies = next_number(&words);
+    c->calls = next_number(&words);
     c->placements = (int)next_number(&words);
     c->scalars = room_for(d->scalar_count, sizeof *c->scalars);
     c->magnitudes = room_for(d->scalar_count, sizeof *c->magnitudes);

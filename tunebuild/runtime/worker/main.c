@@ -131,6 +131,7 @@ static void answer(job *j, char *line) {
     else if (strcmp(word, "row") == 0) gate_row(j, strtoull(words, NULL, 10));
     else if (strcmp(word, "round") == 0) race_round(j, words);
     else if (strcmp(word, "recheck") == 0) race_recheck(j, words);
+    else if (strcmp(word, "confirm") == 0) race_confirm(j, words);
     else refuse("unknown word %s", word);
 }
 

@@ -1,11 +1,14 @@
 /* The race: slices of many rows on the same buffers (course.h), in one long-lived child. */
-#include "course.h"
+#include "proof.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #define WARM_SHARE 100 /* one call in so many is made before the clock starts */
+#define LOOK_SHARE 33  /* windows take so many times as long as looking at what they computed */
+#define RECHECK_TURNS 4
+#define RECHECK_NS 30000000u
 
 static child racer;
 static unsigned salt;
@@ -23,13 +26,13 @@ static uint64_t clock_cost(void) {
     return least;
 }
 
-static void restore(const course *c, const place *p, size_t first, size_t count) {
+static void restore(const course *c, place *p, size_t first, size_t count) {
     for (size_t i = 0; i < count; i++) inputs_laid(c, p, c->pristine, (first + i) % c->entries, true);
 }
 
 /* `reps` calls; their time. Where calls change their inputs they are made in runs over fresh copies, which
  * are restored between the runs, outside the clock. */
-static uint64_t timed_calls(course *c, const place *p, void *const *entries, tb_fn fn, uint64_t reps) {
+static uint64_t timed_calls(course *c, place *p, void *const *entries, tb_fn fn, uint64_t reps) {
     uint64_t timed = 0;
     while (reps > 0) {
         const uint64_t run = c->fresh && reps > c->entries ? c->entries : reps;
@@ -49,7 +52,7 @@ static uint64_t timed_calls(course *c, const place *p, void *const *entries, tb_
 static sample attempt(course *c, size_t place_number, size_t row, uint32_t reps) {
     const tb_fn fn = the_job->driver->rows[row].fn;
     void *const *entries = entries_for(c, place_number, row);
-    const place *p = &c->places[place_number];
+    place *p = &c->places[place_number];
     if (!c->call->copies) c->cursor = 0;
     the_board->phase = PHASE_CALL;
     state_reset();
@@ -79,93 +82,93 @@ static sample slice(course *c, const request *r, size_t row, uint32_t reps) {
     return s;
 }
 
+/* --- rounds --------------------------------------------------------------------------------------- */
+
+static uint64_t answer_cost(const course *c) {
+    if (c->answered == c->version) return 0;
+    return c->answering_ns ? c->answering_ns : 2 * c->reference_ns;
+}
+
+static bool affordable(const course *c, uint64_t cost_ns) {
+    return c->timed_ns > 0 && c->spent_ns + cost_ns <= c->timed_ns / LOOK_SHARE;
+}
+
+/* All that the windows need lies ready before the lead-in. */
+static void round_laid(course *c, const request *r, bool looking) {
+    const uint64_t start = wall_clock_ns();
+    const bool first = c->places[r->placement].version == 0;
+    if (looking) answer_known(c, r->placement);
+    const uint64_t answered = wall_clock_ns();
+    entries_for(c, r->placement, r->lead_row);
+    for (size_t i = 0; i < r->count; i++) entries_for(c, r->placement, r->rows[i]);
+    const uint64_t end = wall_clock_ns();
+    *(first ? &c->laying_ns : &c->spent_ns) += end - answered;
+    c->spent_ns += answered - start;
+}
+
+/* What the last window computed, and one call more of its row; then, once all places have had the same data as often,
+ * other data. */
+static void round_looked_at(course *c, const request *r) {
+    const uint64_t start = wall_clock_ns(), seed = c->call->seed + start;
+    const uint32_t row = r->rows[r->count - 1];
+    finding f = {.argument = -1};
+    if (!window_proved(c, r->placement, &f) || !call_proved(c, r->placement, row, false, seed, &f)) {
+        the_board->row = row;
+        the_board->finding = f;
+    }
+    if (r->looks == LOOK_AND_ALTER && c->rounds_alike >= c->place_count &&
+        affordable(c, c->laying_ns + c->answering_ns))
+        inputs_altered(c, c->call->seed);
+    c->spent_ns += wall_clock_ns() - start;
+}
+
 static void serve_round(request *r) {
     course *c = course_at(r->workload);
     r->placement = r->placement % c->place_count;
+    const bool looking = r->looks != NO_LOOK && affordable(c, answer_cost(c));
     request untaken = *r;
     untaken.retries = 0;
-    slice(c, &untaken, r->lead_row, r->lead_reps);
-    for (size_t i = 0; i < r->count; i++) the_board->samples[i] = slice(c, r, r->rows[i], r->reps[i]);
-}
-
-/* --- a last look at the results ------------------------------------------------------------------- */
-
-typedef struct answer {
-    void **outputs; /* by spot */
-    char result[8];
-} answer;
-
-/* One call on entry 0 of place 0 with these inputs. */
-static answer answer_of(course *c, size_t row, tb_fn fn, void *const *inputs, bool magnitudes) {
-    const size_t packed = the_job->row_groups[row];
-    answer made = {.outputs = spots_made(c, is_output)};
-    place *p = place_at(c, 0);
-    the_board->row = row;
-    the_board->heartbeat++;
-    p->tables[packed].prepared = false;
-    inputs_laid(c, p, inputs, 0, false);
-    for (size_t s = 0; s < spot_count; s++) {
-        if (spot_used(c, s) && spot_kind(s) == OUT) memset(spot_address(p, s, 0), 0xc3, spot_bytes(c, s));
-        if (magnitudes && inputs[s])
-            element_clear_signs(spot_element(s), spot_address(p, s, 0), spot_extent(c, s)->elements);
+    round_laid(c, r, looking);
+    c->timed_ns += slice(c, &untaken, r->lead_row, r->lead_reps).wall_ns;
+    for (size_t i = 0; i < r->count; i++) {
+        if (looking && i + 1 == r->count) outputs_spoiled(c, r->placement, c->timed_ns);
+        the_board->samples[i] = slice(c, r, r->rows[i], r->reps[i]);
+        c->timed_ns += the_board->samples[i].wall_ns;
+        if (r->rows[i] == 0) c->reference_ns = the_board->samples[i].wall_ns / r->reps[i];
     }
-    state_reset();
-    void *const *entries = entries_for(c, 0, row);
-    the_board->phase = PHASE_CALL;
-    the_job->driver->call(fn, entries, magnitudes ? c->call->magnitudes : c->call->scalars, made.result);
-    for (size_t s = 0; s < spot_count; s++)
-        if (made.outputs[s]) memcpy(made.outputs[s], spot_address(p, s, 0), spot_bytes(c, s));
-    return made;
+    c->rounds_alike++;
+    if (looking) round_looked_at(c, r);
 }
 
-/* A limit of -2 is the return value itself. */
-static size_t compared_elements(const extent *x, const answer *want) {
-    const double returned = element_value(the_job->result, want->result, 0);
-    const int64_t limit = x->valid[0] == -2 ? (int64_t)returned : x->valid[0];
-    return limit >= 0 && (size_t)limit < x->elements ? (size_t)limit : x->elements;
-}
+/* --- one row alone -------------------------------------------------------------------------------- */
 
-static bool answers_differ(const course *c, const answer *got, const answer *want, const answer *scale,
-                           finding *f) {
-    const comparison *rule = &the_job->compare;
-    for (size_t s = 0; s < spot_count; s++) {
-        if (!want->outputs[s]) continue;
-        const element e = spot_element(s);
-        const size_t count = compared_elements(spot_extent(c, s), want);
-        int64_t bad = compare_elements(rule, e, got->outputs[s], want->outputs[s], scale->outputs[s], count);
-        if (bad < 0) continue;
-        *f = (finding){.fault = WRONG_ELEMENT, .element = bad};
-        f->argument = (int)spot_argument(s, &f->part);
-        element_text(e, got->outputs[s], (size_t)bad, f->got, sizeof f->got);
-        element_text(e, want->outputs[s], (size_t)bad, f->want, sizeof f->want);
-        return true;
+/* The first call on new data, in place of what the race had; then on data that differ from the last in part. */
+static bool still_right(course *c, uint32_t row, uint64_t seed, finding *f) {
+    const uint64_t start = wall_clock_ns();
+    inputs_renewed(c, seed);
+    bool sound = call_proved(c, 0, row, true, seed, f);
+    for (uint64_t turn = 0; sound && turn < RECHECK_TURNS; turn++) {
+        if (turn && wall_clock_ns() - start > RECHECK_NS) break;
+        sound = call_proved(c, 0, row, false, seed + turn, f);
+        if (!sound) break;
+        inputs_altered(c, seed);
+        sound = call_proved(c, 0, row, false, seed - turn, f);
     }
-    if (the_job->result == NO_ELEMENT ||
-        compare_elements(rule, the_job->result, got->result, want->result, scale->result, 1) < 0)
-        return false;
-    *f = (finding){.fault = WRONG_RESULT, .argument = -1};
-    element_text(the_job->result, got->result, 0, f->got, sizeof f->got);
-    element_text(the_job->result, want->result, 0, f->want, sizeof f->want);
-    return true;
+    return sound;
 }
 
 static void serve_recheck(const request *r) {
     course *c = course_at(r->workload);
-    const tb_driver *d = the_job->driver;
-    const tb_fn judge = d->oracle ? d->oracle : d->rows[0].fn;
     finding f = {.argument = -1};
-    void **inputs = spots_made(c, is_input);
-    inputs_filled(c, inputs, r->seed);
-    answer scale = answer_of(c, 0, d->rows[0].fn, inputs, the_job->compare.scale == SCALE_ABS);
-    answer want = answer_of(c, 0, judge, inputs, false);
-    answer got = answer_of(c, r->rows[0], d->rows[r->rows[0]].fn, inputs, false);
-    if (state_changed(&f) || answers_differ(c, &got, &want, &scale, &f)) the_board->finding = f;
-    inputs_laid(c, place_at(c, 0), c->pristine, 0, false);
-    packed_forgotten(place_at(c, 0));
-    spots_dropped(inputs);
-    spots_dropped(scale.outputs);
-    spots_dropped(want.outputs);
-    spots_dropped(got.outputs);
+    the_board->fresh = (pairs){0, 0};
+    if (!still_right(c, r->rows[0], r->seed, &f)) the_board->finding = f;
+    else if (r->lead_row != r->rows[0] && !c->call->copies)
+        the_board->fresh = fresh_pairs(c, 0, r->rows[0], r->lead_row, r->gain_permille, r->seed);
+}
+
+static void serve_confirm(const request *r) {
+    finding f = {.argument = -1};
+    if (!call_proved(course_at(r->workload), 0, r->rows[0], true, 0, &f)) the_board->finding = f;
 }
 
 /* --- the child, and the server's side ------------------------------------------------------------- */
@@ -176,8 +179,9 @@ static void racer_body(void *context) {
     clock_cost_ns = clock_cost();
     while (child_order()) {
         request *r = &the_board->request;
-        the_board->row = r->what == RECHECK ? r->rows[0] : r->lead_row;
+        the_board->row = r->what == ROUND ? r->lead_row : r->rows[0];
         if (r->what == RECHECK) serve_recheck(r);
+        else if (r->what == CONFIRM) serve_confirm(r);
         else serve_round(r);
         child_replied();
     }
@@ -206,7 +210,8 @@ static uint64_t next_word(char **words) {
     return word ? strtoull(word, NULL, 10) : 0;
 }
 
-/* `round WORKLOAD PLACEMENT SHARE RETRIES LEAD:REPS ROW:REPS...`: replies `round ok WALL:CPU:RERUNS...`. */
+/* `round WORKLOAD PLACEMENT SHARE RETRIES LOOKS LEAD:REPS ROW:REPS...`: replies `round ok WALL:CPU:RERUNS...`, or
+ * `round bad row=…` with a wrong element or result where a look at what was computed found one. */
 void race_round(job *j, char *words) {
     request *r = &the_board->request;
     r->what = ROUND;
@@ -214,6 +219,7 @@ void race_round(job *j, char *words) {
     r->placement = next_word(&words);
     r->cpu_share = words ? strtod(strsep(&words, " "), NULL) : 0;
     r->retries = (uint32_t)next_word(&words);
+    r->looks = (looks)next_word(&words);
     r->count = 0;
     bool sound = r->workload < j->case_count;
     for (bool lead = true; words && r->count < MAX_SLICES; lead = false) {
@@ -243,18 +249,38 @@ void race_round(job *j, char *words) {
     fputc('\n', replies);
 }
 
-/* `recheck WORKLOAD ROW SEED`: one call on new data, compared with the reference. */
+/* `recheck WORKLOAD ROW SEED OTHER GAIN`: calls on new data, compared with the reference, then single calls on data
+ * never met, the row's and OTHER's (none where they are the same), over which it gained so many thousandths of the
+ * time. Replies `recheck ok KEPT PAIRS`. */
 void race_recheck(job *j, char *words) {
     request *r = &the_board->request;
     r->what = RECHECK;
     r->workload = next_word(&words);
     r->rows[0] = (uint32_t)next_word(&words);
     r->seed = next_word(&words);
-    if (r->workload >= j->case_count || r->rows[0] >= j->driver->row_count) {
+    r->lead_row = next_word(&words);
+    r->gain_permille = (uint32_t)next_word(&words);
+    if (r->workload >= j->case_count || r->rows[0] >= j->driver->row_count ||
+        r->lead_row >= j->driver->row_count) {
         refuse("a recheck of an unknown row");
         return;
     }
     fputs("recheck", replies);
+    if (served(j)) fprintf(replies, " ok %u %u", the_board->fresh.kept, the_board->fresh.count);
+    fputc('\n', replies);
+}
+
+/* `confirm CASE ROW`: one call, compared with the reference. */
+void race_confirm(job *j, char *words) {
+    request *r = &the_board->request;
+    r->what = CONFIRM;
+    r->workload = next_word(&words);
+    r->rows[0] = (uint32_t)next_word(&words);
+    if (r->workload >= j->case_count || r->rows[0] >= j->driver->row_count) {
+        refuse("a call of an unknown row");
+        return;
+    }
+    fputs("confirm", replies);
     if (served(j)) fputs(" ok", replies);
     fputc('\n', replies);
 }

@@ -21,9 +21,10 @@
 
 #include "../tb_driver.h"
 
-#define WORKER_PROTOCOL 1
+#define WORKER_PROTOCOL 2
 #define PASSES 2 /* calls at the same addresses, with other data */
 #define MAX_SLICES 8192
+#define OUT_BYTE 0xc3 /* what `out` holds before a call that is judged */
 
 /* --- elements and their fills (element.c) ------------------------------------------------------- */
 
@@ -77,6 +78,7 @@ typedef struct call_case {
     extent *extents;       /* one an argument; scratch sizes are those of group 0 */
     size_t *group_sizes;   /* [group][argument] elements */
     size_t copies;         /* race: 0 hot, else the copies that a cold slice walks */
+    size_t calls;          /* gate: of the row, unjudged, before each that is judged */
 } call_case;
 
 typedef struct comparison {
@@ -107,6 +109,9 @@ size_t pointed_parts(const job *j, const call_case *c, size_t argument); /* addr
 /* The index of the first element that differs too much, or -1. `scale` may be NULL but for SCALE_ABS. */
 int64_t compare_elements(const comparison *c, element e, const void *got, const void *want, const void *scale,
                          size_t count);
+
+/* Makes element `at % count` of `got` wrong, unless the reference left that one blank. */
+void spoil_element(element e, void *got, const void *want, size_t count, uint64_t at);
 
 /* --- the board and findings --------------------------------------------------------------------- */
 
@@ -145,11 +150,20 @@ typedef struct sample {
     uint32_t reps, reruns;
 } sample;
 
-/* What the race's child is asked; the answer is `samples` or a finding. */
+/* Whether a round ends with a look at what its last window computed, and whether the data may change after it. */
+typedef enum looks { NO_LOOK, LOOK, LOOK_AND_ALTER } looks;
+
+/* Of single calls on data never met: how many there were, and in how many the row kept what it gains. */
+typedef struct pairs {
+    uint32_t kept, count;
+} pairs;
+
+/* What the race's child is asked; the answer is `samples`, `fresh` or a finding. */
 typedef struct request {
-    enum { ROUND, RECHECK } what;
+    enum { ROUND, RECHECK, CONFIRM } what;
+    looks looks;
     size_t workload, placement, lead_row, count;
-    uint32_t lead_reps, retries;
+    uint32_t lead_reps, retries, gain_permille;
     double cpu_share; /* a slice with less thread CPU time than this much of its wall time is retaken */
     uint64_t seed;
     uint32_t rows[MAX_SLICES], reps[MAX_SLICES];
@@ -166,6 +180,7 @@ typedef struct board {
     volatile uintptr_t stack;
     finding finding;
     request request;
+    pairs fresh;
     sample samples[MAX_SLICES];
 } board;
 
@@ -229,6 +244,7 @@ void gate_row(job *j, size_t row);
 void gate_close(void);
 void race_round(job *j, char *words);
 void race_recheck(job *j, char *words);
+void race_confirm(job *j, char *words);
 void race_renew(unsigned salt); /* the next child is a new one, with its buffers elsewhere */
 void race_close(void);
 void probe_windows(size_t count, uint64_t window_ns);
