@@ -106,7 +106,9 @@ class Generated:
         """Folders whose every file may change what is generated or compiled."""
         found = [family.project.templates for family in self.manifest.families]
         found += [folder for family in self.manifest.families for folder in family.project.include]
-        for flags in dict.fromkeys(edge.flags for edge in self.graph.edges if edge.rule.startswith("cc_")):
+        sets = [edge.flags for edge in self.graph.edges if edge.rule.startswith("cc_")]
+        sets += [found.flags for found in self.tools.compilers.values() if isinstance(found, toolchain.Compiler)]
+        for flags in dict.fromkeys(sets):
             named = keys.folders_of(flags, os.environ).quoted
             found += [self.root / name for name in named if not name.startswith(_MADE)]
         return tuple(dict.fromkeys(folder for folder in found if folder.is_dir()))
@@ -141,12 +143,12 @@ def find_tools(manifest: Manifest, target: str = "") -> Tools:
         for name in sorted(used - {""}):
             compilers[project.name, name] = toolchain.find(declared[name], memo=memo)
     names: dict[tuple[str, str], str] = {}
-    by_identity: dict[tuple[str, tuple[str, ...]], str] = {}
+    by_identity: dict[tuple[str, ...], str] = {}
     for key, found in compilers.items():
         if isinstance(found, toolchain.Compiler):
             name = key[1] or "default"
             own = name if name not in by_identity.values() else f"{key[0]}_{name}"
-            names[key] = by_identity.setdefault((found.identity, found.argv), codegen.identifier(own))
+            names[key] = by_identity.setdefault((found.identity, *found.argv), codegen.identifier(own))
     return Tools(compilers, names, target)
 
 
@@ -298,7 +300,7 @@ def _defined(name: str, texts: Mapping[Path, str], family: Family) -> Function:
 
 
 def _heavy(
-    planned: Plan, files: Mapping[str, str], environ: Mapping[str, str]
+    planned: Plan, files: Mapping[str, str], tools: Tools, environ: Mapping[str, str]
 ) -> tuple[frozenset[str], dict[str, tuple[Path, ...]]]:
     """Row files that include <immintrin.h>, and the project headers of each row file and hand-written body."""
     root = planned.manifest.project.root
@@ -314,7 +316,10 @@ def _heavy(
             return None
 
     def scanner(family: Family, compiler: str, own: tuple[str, ...]) -> keys.Scan:
-        folders = keys.folders_of((*graph.build_flags(planned, family, compiler), *own), environ)
+        said = tools.compilers.get((family.project.name, compiler))
+        options = said.flags if isinstance(said, toolchain.Compiler) else ()
+        flags = (*options, *graph.build_flags(planned, family, compiler), *own)
+        folders = keys.folders_of(flags, environ)
         if folders not in scanners:
             scanners[folders] = keys.header_scanner(folders, root, read, made)
         return scanners[folders]
@@ -379,7 +384,7 @@ def generate(
         texts = files | elsewhere
     if mistakes:
         raise ConfigError(mistakes)
-    heavy, headers = _heavy(whole, texts, environ)
+    heavy, headers = _heavy(whole, texts, tools, environ)
     ineligible = _ineligible(planned, files, broken.read(root))
     built = digests.digests(whole, texts, headers, _compiler_words(tools, arch), _texts(whole, headers))
     here = resolve.Here.of(box, ineligible, declined)

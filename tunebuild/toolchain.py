@@ -23,7 +23,7 @@ from tunebuild.emit import write_if_changed
 from tunebuild.errors import UsageError
 from tunebuild.model import Toolchain
 
-MEMO_VERSION = 1
+MEMO_VERSION = 2
 PROBE_TIMEOUT_S = 60
 COMPILERS = ("gcc", "clang", "cc")
 
@@ -36,11 +36,11 @@ class Compiler:
 
     name: str  # the toolchain's, "" for the default one
     argv: tuple[str, ...]
-    flags: tuple[str, ...]  # what this kind of compiler needs to make portable, reproducible objects
+    flags: tuple[str, ...]  # the options it was named with, and what its kind needs for portable, reproducible objects
     kind: Kind
     version: str  # the first line it says of itself
     target: str  # "x86_64", "aarch64", ...
-    identity: str  # digest of its programs' content, version and target
+    identity: str  # digest of its programs' content, version, target and the options it was named with
     archiver: tuple[str, ...]  # a command; "rcsD ARCHIVE OBJECTS" follows
     run: tuple[str, ...] = ()  # the emulator of its binaries
     runs: bool = True  # whether this machine can execute what it makes
@@ -142,6 +142,7 @@ def _identify(
     toolchain: Toolchain, command: tuple[str, ...], environ: Mapping[str, str]
 ) -> Compiler | Absent:
     ours = _zig_environ(command, environ)
+    argv, options = _split(command)
     spoken = _ask((*command, "--version"), environ, ours)
     kind = _kind(command, spoken)
     flags = _target_flags(kind, toolchain.target)
@@ -155,17 +156,24 @@ def _identify(
     run, runs = _emulator(toolchain, target, environ)
     return Compiler(
         name=toolchain.name,
-        argv=command,
-        flags=flags,
+        argv=argv,
+        flags=(*options, *flags),
         kind=kind,
         version=_first_line(spoken) or kind,
         target=target,
-        identity=_content(programs, spoken, target),
+        identity=_content(programs, spoken, target, options),
         archiver=_archiver(command, kind, target, environ),
         run=run,
         runs=runs,
         environ=tuple(sorted(ours.items())),
     )
+
+
+def _split(command: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """A compiler's command and the options behind it, as in `CC="gcc -m32"`."""
+    first = command.index("cc") + 1 if _is_zig(command) else 1
+    at = next((at for at in range(first, len(command)) if command[at].startswith("-")), len(command))
+    return command[:at], command[at:]
 
 
 def _kind(command: tuple[str, ...], spoken: str) -> Kind:
@@ -175,7 +183,7 @@ def _kind(command: tuple[str, ...], spoken: str) -> Kind:
 
 
 def _is_zig(command: tuple[str, ...]) -> bool:
-    return command[-1] == "cc" and ("ziglang" in command or Path(command[0]).name == "zig")
+    return "cc" in command and ("ziglang" in command or Path(command[0]).name == "zig")
 
 
 def _target_flags(kind: Kind, target: str) -> tuple[str, ...]:
@@ -234,7 +242,7 @@ def _archiver(
 ) -> tuple[str, ...]:
     path = environ.get("PATH", os.defpath)
     if kind == "zig":
-        return (*command[:-1], "ar")
+        return (*command[: command.index("cc")], "ar")
     foreign = target != _arch(os.uname().machine)
     for name in (f"{target}-linux-gnu-ar", "llvm-ar", "ar") if foreign else ("ar", "llvm-ar", "gcc-ar"):
         program = shutil.which(name, path=path)
@@ -254,12 +262,12 @@ def _emulator(toolchain: Toolchain, target: str, environ: Mapping[str, str]) -> 
     return (), target == _arch(os.uname().machine)
 
 
-def _content(programs: Iterable[str], spoken: str, target: str) -> str:
+def _content(programs: Iterable[str], spoken: str, target: str, options: tuple[str, ...]) -> str:
     hashed = hashlib.sha256()
     for program in programs:
         with open(program, "rb") as stream:
             hashed.update(hashlib.file_digest(stream, "sha256").digest())
-    hashed.update(f"{spoken}\0{target}".encode())
+    hashed.update("\0".join((spoken, target, *options)).encode())
     return hashed.hexdigest()
 
 
@@ -369,7 +377,7 @@ def _tuples(value: Any) -> Any:
 def _remember(memo: Path | None, key: str, found: Compiler, environ: Mapping[str, str]) -> None:
     if memo is None:
         return
-    programs = _programs(found.argv, found.kind, environ, dict(found.environ))
+    programs = _programs((*found.argv, *found.flags), found.kind, environ, dict(found.environ))
     watched = {found.argv[0], *found.run[:1], *programs}
     stats = {path: _signature(path) for path in sorted(watched)}
     _store(memo, key, {"compiler": asdict(found), "stats": stats})

@@ -105,3 +105,16 @@ def test_variable_that_changes_what_the_compiler_writes_rebuilds_and_going_back_
     assert ROW in built and ROW in aged
     back = first.build()
     assert not back["made"] and ROW in back["hits"]
+
+
+def test_options_in_the_compilers_own_command_count_in_every_checkout(
+    first: Checkout, tmp_path: Path
+) -> None:
+    def build(name: str, step: int) -> dict[str, Any]:
+        checkout = first if name == "first" else Checkout(tmp_path / name, first.cache)
+        template = checkout.root / "kernels/templates/f/kernel.c.j2"
+        template.write_text(template.read_text().replace("return ", "return STEP * "))
+        return checkout.build(CC=f"{GCC} -DSTEP={step}")
+
+    assert ROW in build("first", 1)["made"] and ROW in build("second", 2)["made"]
+    assert not build("third", 1)["made"]

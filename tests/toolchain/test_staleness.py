@@ -268,6 +268,22 @@ def test_header_found_through_the_environment_is_followed(
     assert "mul (header extra/far.h changed)" in judge(project).detail
 
 
+def test_header_found_through_the_compilers_own_command_is_followed(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (project / "extra").mkdir()
+    (project / "extra/far.h").write_text("#define FAR_STEP 1\n")
+    monkeypatch.setenv("CC", "gcc -Iextra")
+    edit(
+        project / "kernels/templates/mul/reference.c",
+        "#include <stddef.h>",
+        "#include <stddef.h>\n#include <far.h>",
+    )
+    mint(project)
+    edit(project / "extra/far.h", "FAR_STEP 1", "FAR_STEP 2")
+    assert "mul (header extra/far.h changed)" in judge(project).detail
+
+
 def test_constants_of_another_module_count_where_their_header_is_included(project: Path) -> None:
     text = (project / "tune.toml").read_text()
     text = text.replace("[family.mul]\n", '[family.mul]\nmodule = "one"\n')

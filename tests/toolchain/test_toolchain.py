@@ -58,7 +58,16 @@ def test_cc_of_the_environment_comes_first(tmp_path: Path) -> None:
     wrapper.write_text(f'#!/bin/sh\nexec {gcc} "$@"\n')
     wrapper.chmod(0o755)
     compiler = toolchain.find(here(), {**os.environ, "CC": f"{wrapper} -g0"})
-    assert isinstance(compiler, toolchain.Compiler) and compiler.argv == (str(wrapper), "-g0")
+    assert isinstance(compiler, toolchain.Compiler) and (*compiler.argv, *compiler.flags) == (
+        str(wrapper),
+        "-g0",
+    )
+
+
+def test_options_behind_a_command_are_flags_and_part_of_the_identity() -> None:
+    plain, told = found(here(cc="gcc")), found(here(cc="gcc -DX=1 -Iextra"))
+    assert told.argv == plain.argv and told.flags == ("-DX=1", "-Iextra", *plain.flags)
+    assert len({plain.identity, told.identity, found(here(cc="gcc -DX=2 -Iextra")).identity}) == 3
 
 
 def test_memo_saves_asking_and_notices_another_program(tmp_path: Path) -> None:
