@@ -105,7 +105,8 @@ def _parser() -> _Parser:
     sub.add_argument("--tune-only", action="append", default=[], metavar="TOK,…")
     sub.add_argument("--tune-quiet", action="store_true")
     sub.add_argument("--tune-verbose", action="store_true")
-    sub.add_argument("--prepare", action="store_true", help=argparse.SUPPRESS)  # an executable's guard asks
+    # An executable's guard asks, and says which process it is in: it may be killed while the tool works.
+    sub.add_argument("--prepare", nargs="?", type=int, const=0, metavar="PID", help=argparse.SUPPRESS)
     sub.add_argument("--no-mint", default="", metavar="KNOB", help=argparse.SUPPRESS)  # so does its program
     sub = command("status", "what every seat runs, on whose measurement")
     sub.add_argument("--app", default="")
@@ -408,8 +409,10 @@ def _profile(options: argparse.Namespace) -> int:
 
 
 def _mint(options: argparse.Namespace) -> int:
-    from tunebuild import display, mint, mintrecord, report
+    from tunebuild import children, display, mint, mintrecord, report
 
+    if parent := os.environ.get(children.RELAYED, ""):
+        children.end_with(int(parent))
     asked = mint.Asked(
         app=options.app,
         only=",".join(options.only) or os.environ.get("TUNEBUILD_ONLY", ""),

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from tunebuild import policy, rail
+from tunebuild import children, policy, rail
 from tunebuild.document import Json
 
 Say = Callable[[str], None]
@@ -21,13 +21,16 @@ def run(
     only: str,
     quiet: bool,
     verbose: bool,
-    prepare: bool,
+    prepare: int | None,
     suppressed: str,
     say: Say,
 ) -> int:
-    """`run [APP] [--tune] [--tune-only TOK,…] [-- ARGS]`; the app replaces this process."""
+    """`run [APP] [--tune] [--tune-only TOK,…] [-- ARGS]`; the app replaces this process. ``prepare``: the process that
+    waits for its executable to be made ready, 0 for one that does not say, None where the app is to be run."""
     verbosity: policy.Verbosity | None = "silent" if quiet else "verbose" if verbose else None
-    if prepare:
+    if prepare is not None:
+        if prepare:
+            children.end_with(prepare)
         told = rail.quieter(say, os.environ)
         prepared = rail.prepare(root, app, forced=tune, only=only, suppressed=suppressed, say=told)
         return rail.prepared_code(prepared)

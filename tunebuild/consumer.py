@@ -195,12 +195,13 @@ def _built_library(name: str, root: Path, tune: bool) -> Path:
 
 def _tune(root: Path, app: str) -> None:
     """Mint what is untuned, in a process of its own: a tuner's environment and core are not ours."""
+    import os
     import subprocess
     import sys
 
     from tunebuild import children
 
-    command = [*children.TOOL, "-C", str(root), "run", app, "--prepare"]
+    command = [*children.TOOL, "-C", str(root), "run", app, f"--prepare={os.getpid()}"]
     done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=sys.stderr.fileno())
     if done.returncode:
         raise WorkFailed(

@@ -29,6 +29,9 @@ class Shown:
     def end(self, name: str, winner: str, verdict: str, ms: int) -> None:
         self._relay.feed(progress.end(name, winner, verdict, ms))
 
+    def settle(self, name: str, winner: str, verdict: str) -> None:
+        self._relay.feed(progress.settle(name, winner, verdict))
+
     def abort(self, reason: str, at: str) -> None:
         self._relay.feed(progress.abort(reason, at))
 

@@ -41,7 +41,19 @@ from tunebuild.errors import Refused, TooLoud, UsageError
 from tunebuild.generate import Generated
 from tunebuild.heat import Bar, Bench, Heat, Outcome, Step
 from tunebuild.measure import Measure
-from tunebuild.model import REFERENCE, App, Argument, Check, Family, Rejected, Row, Scope, Seat, Workload
+from tunebuild.model import (
+    REFERENCE,
+    App,
+    Argument,
+    Check,
+    Family,
+    Manifest,
+    Rejected,
+    Row,
+    Scope,
+    Seat,
+    Workload,
+)
 from tunebuild.plan import PlannedFamily, PlannedFunction
 from tunebuild.worker import Worker
 
@@ -56,6 +68,7 @@ class Progress(Protocol):
     def begin(self, name: str, total: int) -> None: ...
     def step(self, i: int, phase: str, live: int) -> None: ...
     def end(self, name: str, winner: str, verdict: str, ms: int) -> None: ...
+    def settle(self, name: str, winner: str, verdict: str) -> None: ...
     def abort(self, reason: str, at: str) -> None: ...
     def note(self, text: str) -> None: ...
     def detail(self, text: str) -> None: ...
@@ -84,7 +97,7 @@ class Raced:
 
 @dataclass(frozen=True, slots=True)
 class Minted:
-    """The decisions of one mint, before they are written."""
+    """The decisions of one mint, before they are written. ``told``: by key, the winner that its `end` named."""
 
     generated: Generated
     app: App
@@ -97,6 +110,7 @@ class Minted:
     validations: Mapping[str, validate.Validation]
     wall_ms: int
     confirmations: Mapping[str, Mapping[str, Json]] = field(default_factory=dict)  # by family
+    told: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def rejected(self) -> dict[str, tuple[str, ...]]:
@@ -117,6 +131,13 @@ class Minted:
         return tuple(
             one.key for one in self.raced if one.outcome.winner_suffix in ("", REFERENCE) and not _passed(one)
         )
+
+
+def word(outcome: Outcome) -> str:
+    """The verdict of a decided race, as events say it. A companion that lost its own winner follows its family."""
+    if not outcome.winner_suffix:
+        return "rejected"
+    return "holds" if outcome.winner == outcome.control or outcome.held_by == "demoted" else "beats"
 
 
 def _passed(one: Raced) -> bool:
@@ -146,11 +167,16 @@ def demanded(generated: Generated, app: App, asked: Asked) -> tuple[Seat, ...]:
         left = asked_of(generated, app, scope, asked)
         for name in scope.families:
             chosen += (seat for seat in generated.plan.family(name).family.seats if seat.key in left)
-    if asked.only and not chosen:
-        known = ", ".join(s.key for f in generated.manifest.families for s in f.seats)
-        if not any(policy.selected(asked.only, s.key) for f in generated.manifest.families for s in f.seats):
-            raise UsageError(f"no seat's name holds a token of {asked.only!r}", fix=f"the seats are: {known}")
+    if not chosen:
+        require_named(generated.manifest, asked.only)
     return tuple(chosen)
+
+
+def require_named(manifest: Manifest, only: str) -> None:
+    """:raises UsageError: for a filter that names no seat at all."""
+    keys = [seat.key for family in manifest.families for seat in family.seats]
+    if only and not any(policy.selected(only, key) for key in keys):
+        raise UsageError(f"no seat's name holds a token of {only!r}", fix=f"the seats are: {', '.join(keys)}")
 
 
 # --- the race -------------------------------------------------------------------------------------
@@ -201,6 +227,7 @@ def mint(root: Path, asked: Asked, progress: Progress, say: building.Say) -> Min
         seed,
         session.validations,
         wall_ms,
+        told=session.told,
     )
 
 
@@ -234,6 +261,7 @@ class _Session:
         self.readings: list[noise.Reading] = []
         self.word: noise.Word = "ok"
         self.validations: dict[str, validate.Validation] = {}
+        self.told: dict[str, str] = {}
 
     def race_all(
         self, families: tuple[PlannedFamily, ...], wanted: tuple[Seat, ...], reports: list[judge.FamilyReport]
@@ -429,8 +457,8 @@ class _Session:
         verdict, winner = "skipped", ""
         try:
             outcome = self._race_sound(running, heat, subject)
-            winner = outcome.winner_suffix
-            verdict = "rejected" if not winner else "holds" if outcome.winner == outcome.control else "beats"
+            winner, verdict = outcome.winner_suffix, word(outcome)
+            self.told[heat.key] = winner
         finally:
             self._progress.end(heat.key, winner, verdict, round(1000 * (time.monotonic() - started)))
         return outcome

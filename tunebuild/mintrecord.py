@@ -17,6 +17,7 @@ from tunebuild import (
     confirmflows,
     harness,
     history,
+    manifest,
     mintdiff,
     noise,
     policy,
@@ -29,7 +30,7 @@ from tunebuild.document import Document, Json, render
 from tunebuild.errors import REFUSED, Refused, TooLoud, WorkFailed
 from tunebuild.generate import Generated
 from tunebuild.measure import PROTOCOL_VERSION
-from tunebuild.mint import Asked, Minted, Progress, asked_of, mint
+from tunebuild.mint import Asked, Minted, Progress, asked_of, mint, require_named, word
 from tunebuild.model import REFERENCE, App, Scope
 from tunebuild.upsert import Change
 from tunebuild.verdict import versions_of
@@ -48,15 +49,23 @@ class Finished:
 
 
 def run(root: Path, asked: Asked, progress: Progress, say: building.Say) -> Finished:
-    """Mint, write, archive, rebuild.
+    """Mint, write, archive, rebuild. Starts and mints of one tree do not race at the same time.
 
+    :raises UsageError: for a filter that names no seat.
     :raises Refused: with nothing changed but a stub in the history.
     """
+    require_named(manifest.read(root), asked.only)
+    with children.tuning(root, "another mint runs here, waiting for it"):
+        return _run(root, asked, progress, say)
+
+
+def _run(root: Path, asked: Asked, progress: Progress, say: building.Say) -> Finished:
     try:
-        minted = confirmflows.confirmed(mint(root, asked, progress, say), say)
+        minted = _confirmed(mint(root, asked, progress, say), say)
     except Refused as refused:
         _archive_refusal(root, asked, refused)
         raise
+    _settle(minted, progress)
     read = minted.generated.records[minted.app.name]
     history.backup(read.path)
     written = _save(minted) if minted.raced else None
@@ -77,6 +86,24 @@ def run(root: Path, asked: Asked, progress: Progress, say: building.Say) -> Fini
     return Finished(minted, status, read.path, diff, archived, failed)
 
 
+def _confirmed(minted: Minted, say: building.Say) -> Minted:
+    """The mint held to the app's own measure. Where that fails the race is lost: starts wait with the next."""
+    try:
+        return confirmflows.confirmed(minted, say)
+    except WorkFailed as failed:
+        why = failed.what.splitlines()[0]
+        refusals.keep(minted.generated.root, minted.app.name, refusals.FAILED, why)
+        raise
+
+
+def _settle(minted: Minted, progress: Progress) -> None:
+    """Take back what events said of winners that are not written."""
+    for one in minted.raced:
+        winner = one.outcome.winner_suffix
+        if minted.told.get(one.key, winner) != winner:
+            progress.settle(one.key, winner, word(one.outcome))
+
+
 def _archive(
     path: Path, identity: str, failed: tuple[tuple[str, int], ...], asked: Asked, written: bytes | None
 ) -> Path | None:
@@ -88,14 +115,17 @@ def _archive(
 
 
 def _note_refusals(minted: Minted, failed: tuple[tuple[str, int], ...], asked: Asked) -> None:
-    """Starts try no mint for a while where a tuner of the app refused, unless it was asked to stop."""
+    """Starts try no mint for a while where a tuner of the app refused or failed, unless it was asked to stop."""
     refusing = [scope for scope, code in failed if code == REFUSED]
+    failing = [f"the tuner of {scope} ended with {code}" for scope, code in failed if code != REFUSED]
     control = asked.environ.get("TUNEBUILD_CONTROL", "")
-    if refusing and not (control and os.path.exists(control)):
-        why = f"the tuner of {' and of '.join(refusing)} refused to measure"
-        refusals.keep(minted.generated.root, minted.app.name, why)
-    else:
-        refusals.forget(minted.generated.root, minted.app.name)
+    root, app = minted.generated.root, minted.app.name
+    if not failed or (control and os.path.exists(control)):
+        refusals.forget(root, app)
+        return
+    refused = [f"the tuner of {' and of '.join(refusing)} refused to measure"] if refusing else []
+    what = refusals.FAILED if failing else refusals.REFUSED
+    refusals.keep(root, app, what, "; ".join((*failing, *refused)))
 
 
 def _archive_refusal(root: Path, asked: Asked, refused: Refused) -> None:
@@ -104,7 +134,7 @@ def _archive_refusal(root: Path, asked: Asked, refused: Refused) -> None:
     generated = generate.generate(root)
     app = generated.app(asked.app)
     if isinstance(refused, TooLoud):
-        refusals.keep(generated.root, app.name, refused.what)
+        refusals.keep(generated.root, app.name, refusals.REFUSED, refused.what)
     read = generated.records[app.name]
     history.archive_failed(
         read.path, generated.box.identity, verdict="refused", note=refused.what, environ=asked.environ

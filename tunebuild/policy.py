@@ -11,7 +11,7 @@ Supervisors read two lines, which stay as they are, and exit code 3: `TUNING_SCO
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal, get_args
 
 from tunebuild.errors import Refused, UsageError
@@ -298,7 +298,7 @@ class Start:
 
     ``forced``: `--tune`, with the filter ``only`` of `--tune-only`. ``depth``: relaunches of this very app so
     far. ``suppressed``: the knob that forbids minting, printed as it is. ``waiting``: what to say where the last mint
-    was refused a while ago and no other is tried yet, "" where one may be.
+    was refused or failed a while ago and no other is tried yet, "" where one may be.
     """
 
     policy: Policy
@@ -364,13 +364,11 @@ def covered_line(state: ScopeState) -> str:
     )
 
 
-def waiting_line(app: str, policy: Policy, until: str, why: str) -> str:
-    """Said where the last mint was refused: what happens, until when (a time of day), and how to race at once."""
+def waiting_line(app: str, policy: Policy, until: str, what: str) -> str:
+    """Said where the last mint came to nothing: what happens, until when (a time of day), ``what`` became of that mint,
+    and how to race at once."""
     does = "waits" if policy == "restart" else "runs the rows it has"
-    return (
-        f"tunebuild: {app} {does} until {until}: its last mint was refused ({why}); "
-        "start it with --tune to race now"
-    )
+    return f"tunebuild: {app} {does} until {until}: its last mint {what}; start it with --tune to race now"
 
 
 def tuning_line(state: ScopeState, policy: Policy) -> str:
@@ -389,15 +387,16 @@ class Outcome:
     line: str = ""
 
 
-def after_tuning(state: ScopeState, verdict: Verdict, exit_code: int) -> Outcome:
-    """Completeness decides; the tuner's exit code is only told."""
+def after_tuning(state: ScopeState, exit_code: int) -> Outcome:
+    """``state``: of the scope after its tuner. Whether it is answered decides, where some seats only were raced by a
+    profile beside; the tuner's exit code is only told."""
     told = f"; the tuner exited {exit_code}" if exit_code else ""
-    if verdict.complete:
-        return Outcome(True, f"tunebuild: scope {state.scope.name} is complete{told}" if told else "")
-    todo = f"run `{state.command}` to see why" if exit_code else replace(state, verdict=verdict).advice
-    return Outcome(
-        False, f"tunebuild: scope {state.scope.name} is left incomplete: {_why(verdict)}{told}, {todo}"
-    )
+    name = state.scope.name
+    if state.answered:
+        stands = "complete" if state.verdict.complete else "covered"
+        return Outcome(True, f"tunebuild: scope {name} is {stands}{told}" if told else "")
+    todo = f"run `{state.command}` to see why" if exit_code else state.advice
+    return Outcome(False, f"tunebuild: scope {name} is left incomplete: {_why(state.verdict)}{told}, {todo}")
 
 
 # --- the filter and the fuse ----------------------------------------------------------------------

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import IO, Literal
 
 PREFIX = "@tune"
-KINDS = ("plan", "begin", "step", "end", "abort")
+KINDS = ("plan", "begin", "step", "end", "settle", "abort")
 Verbosity = Literal["silent", "normal", "verbose"]
 VERBOSITIES: tuple[Verbosity, ...] = ("silent", "normal", "verbose")
 END_VERDICTS = ("holds", "beats", "rejected", "skipped")
@@ -61,14 +61,25 @@ def step(i: int, phase: str, live: int) -> str:
 
 def end(name: str, winner: str, verdict: str, ms: int) -> str:
     """A family is done: winner ("" where nothing passed), one of `END_VERDICTS`, wall ms since its begin."""
-    if verdict not in END_VERDICTS:
-        raise ValueError(f"@tune end: verdict={verdict!r}; write one of {', '.join(END_VERDICTS)}")
+    _check_verdict("end", verdict)
     return _line("end", name=name, winner=winner, verdict=verdict, ms=ms)
+
+
+def settle(name: str, winner: str, verdict: str) -> str:
+    """What is written of a family, where that is another winner than its end said: validation, the closing probe, a
+    layout shared with others or the app's own measure took the first one back."""
+    _check_verdict("settle", verdict)
+    return _line("settle", name=name, winner=winner, verdict=verdict)
 
 
 def abort(reason: str, at: str) -> str:
     """Interrupted before family ``at``."""
     return _line("abort", reason=reason, at=at)
+
+
+def _check_verdict(kind: str, verdict: str) -> None:
+    if verdict not in END_VERDICTS:
+        raise ValueError(f"@tune {kind}: verdict={verdict!r}; write one of {', '.join(END_VERDICTS)}")
 
 
 def _line(kind: str, **values: str | int) -> str:
@@ -107,7 +118,7 @@ class Display:
 
 
 def fold(display: Display, event: Event, now_s: float) -> Display:
-    """The display after ``event``; unknown kinds and `abort` change nothing."""
+    """The display after ``event``; unknown kinds, `settle` and `abort` change nothing."""
     match event.kind:
         case "plan":
             return Display(active=True, started_s=now_s, total=event.number("total"))

@@ -18,7 +18,6 @@ from tunebuild import (
     artifact,
     building,
     children,
-    emit,
     generate,
     manifest,
     policy,
@@ -36,7 +35,6 @@ from tunebuild.profiles import Adoption, partial_message
 from tunebuild.upsert import Change
 
 Say = Callable[[str], None]
-TUNING_LOCK = "build/tuning"  # one race at a time: two would be each other's noise
 _NOT_FOR_TUNERS = ("TUNEBUILD_POLICY", "TUNEBUILD_RELAUNCH", "TUNEBUILD_MODE", "TUNEBUILD_ONLY")
 
 
@@ -128,18 +126,18 @@ def _race(
         return []
     silent = environ.get("TUNEBUILD_VERBOSITY") == "silent"
     words = "" if silent else "another start tunes here, waiting for it"
-    with emit.locked(generated.root / TUNING_LOCK, wait_message=words):
+    with children.tuning(generated.root, words):
         done, left = _still_open(generated, app, racing, start, environ)
         if not left:
             return done
         if not start.forced and (waiting := _waiting(generated, app, start.policy, environ)):
-            say(waiting)  # the other start was refused, and this one would be
+            say(waiting)  # the other start's mint came to nothing, and so would this one's
             return done
         for state, _ in left:
             say(policy.tuning_line(state, start.policy))
         code = _tune(generated, app, left, environ, say)
     for state, _ in left:
-        outcome = policy.after_tuning(state, _state(generated, app, state.scope.name, environ).verdict, code)
+        outcome = policy.after_tuning(_state(generated, app, state.scope.name, environ), code)
         if outcome.line:
             say(outcome.line)
         if outcome.tuned:
@@ -189,12 +187,14 @@ def _start(
 
 
 def _waiting(generated: Generated, app: App, chosen: Policy, environ: Mapping[str, str]) -> str:
-    """What a start says where the last mint was refused a while ago; "" where another may be tried. Who loads a
-    library asks for a mint by name, and who overrides the noise has none to wait for."""
+    """What a start says where the last mint was refused or failed a while ago; "" where another may be tried. Who loads
+    a library asks for a mint by name, and who overrides the noise has no quiet to wait for."""
     note = refusals.read(generated.root, app.name)
-    if note is None or app.kind != "exe" or environ.get("TUNEBUILD_NOISE_OVERRIDE") == "1":
+    if note is None or app.kind != "exe":
         return ""
-    return policy.waiting_line(app.name, chosen, note.until, note.why)
+    if environ.get("TUNEBUILD_NOISE_OVERRIDE") == "1" and note.is_refusal:
+        return ""
+    return policy.waiting_line(app.name, chosen, note.until, note.what)
 
 
 def _state(generated: Generated, app: App, scope: str, environ: Mapping[str, str]) -> ScopeState:
@@ -300,7 +300,7 @@ def relayed(command: list[str], environ: Mapping[str, str]) -> int:
     """Run a child on our standard error; end it with us. Standard output is the app's."""
     sys.stdout.flush()
     with subprocess.Popen(
-        command, env={**environ, children.RELAYED: "1"}, stdin=subprocess.DEVNULL, stdout=sys.stderr.fileno()
+        command, env={**environ, **children.ours()}, stdin=subprocess.DEVNULL, stdout=sys.stderr.fileno()
     ) as child:
         try:
             return _shell_code(child.wait())

@@ -1,7 +1,8 @@
-"""A mint that this box refused, remembered for a while: until then a start runs the rows it has and tries no other.
+"""A mint that was refused or failed, remembered for a while: until then a start runs the rows it has and tries none.
 
-A mint leaves the note and the next one that is not refused takes it away; `rail` and the guard of an executable
-(runtime/tb_rail.h) read it. It is two lines: until when it holds, in whole seconds since 1970, and the reason.
+A mint leaves the note and the next one that ends well takes it away; `rail` and the guard of an executable
+(runtime/tb_rail.h) read it. It is two lines: until when it holds, in whole seconds since 1970, and what became of the
+mint, as the end of a sentence about it: "was refused (…)" or "failed (…)".
 """
 
 from __future__ import annotations
@@ -15,14 +16,20 @@ from tunebuild import emit
 
 HOLDS_S = 600
 """A race takes minutes, a probe that finds the box too loud a quarter of one: at most this often a start pays it."""
+REFUSED, FAILED = "was refused", "failed"
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why the last mint of an app was refused, and until when its starts leave it at that."""
+    """What became of the last mint of an app, and until when its starts leave it at that."""
 
     until_s: int
-    why: str
+    what: str
+
+    @property
+    def is_refusal(self) -> bool:
+        """Was it the box that was too loud, or a tuner that refused, and no failure?"""
+        return self.what.startswith(REFUSED)
 
     @property
     def until(self) -> str:
@@ -34,10 +41,12 @@ def _path(root: Path, app: str) -> Path:
     return root / f"build/refused.{app}"
 
 
-def keep(root: Path, app: str, why: str) -> None:
-    """Note that a mint of this app was refused now. Where that cannot be written, every start tries."""
+def keep(root: Path, app: str, word: str, why: str) -> None:
+    """Note that a mint of this app came to nothing now; ``word`` is `REFUSED` or `FAILED`. Where that cannot be
+    written, every start tries."""
+    what = f"{word} ({' '.join(why.split())})"
     with contextlib.suppress(OSError):
-        emit.write_if_changed(_path(root, app), f"{int(time.time()) + HOLDS_S}\n{' '.join(why.split())}\n")
+        emit.write_if_changed(_path(root, app), f"{int(time.time()) + HOLDS_S}\n{what}\n")
 
 
 def forget(root: Path, app: str) -> None:
@@ -48,8 +57,8 @@ def forget(root: Path, app: str) -> None:
 def read(root: Path, app: str) -> Refusal | None:
     """The note, if it still holds. One from the future is none: the clock was set back."""
     try:
-        until, why = _path(root, app).read_text(errors="replace").splitlines()[:2]
+        until, what = _path(root, app).read_text(errors="replace").splitlines()[:2]
         left_s = int(until) - time.time()
     except (OSError, ValueError):
         return None
-    return Refusal(int(until), why) if 0 < left_s <= HOLDS_S else None
+    return Refusal(int(until), what) if 0 < left_s <= HOLDS_S else None

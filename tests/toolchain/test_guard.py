@@ -6,6 +6,7 @@ import functools
 import hashlib
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -152,7 +153,12 @@ class Demo:
 
     @property
     def calls(self) -> list[str]:
-        return self.log.read_text().splitlines() if self.log.exists() else []
+        return re.sub(r"--prepare=\d+", "--prepare", self.said).splitlines()
+
+    @property
+    def said(self) -> str:
+        """What the tool wrote down, with the process that called it."""
+        return self.log.read_text() if self.log.exists() else ""
 
 
 @pytest.fixture
@@ -358,10 +364,10 @@ def test_restart_with_a_suppressed_mint_stops_only_where_winners_came(demo: Demo
     assert done.returncode == policy.RESTART_EXIT and policy.RESTART_MARKER in done.stderr.splitlines()
 
 
-def refused(demo: Demo, left_s: int) -> str:
-    """A mint was refused, and its note holds so long still; the time of day at its end."""
+def refused(demo: Demo, left_s: int, what: str = "was refused (this box is too loud)") -> str:
+    """A mint came to nothing, and its note holds so long still; the time of day at its end."""
     until = int(time.time()) + left_s
-    (demo.root / "build/refused.demo").write_text(f"{until}\nthis box is too loud\n")
+    (demo.root / "build/refused.demo").write_text(f"{until}\n{what}\n")
     return time.strftime("%H:%M", time.localtime(until))
 
 
@@ -379,6 +385,19 @@ def test_start_after_a_refused_mint_says_one_line_and_calls_no_tool(demo: Demo) 
     assert stopped.returncode == 3 and "BODY" not in stopped.stdout and demo.calls == []
     assert stopped.stderr.endswith(f"tunebuild: demo waits until {until}: {line}")
     assert policy.RESTART_MARKER not in stopped.stderr
+
+
+def test_start_after_a_failed_mint_waits_whoever_overrides_the_noise(demo: Demo) -> None:
+    (demo.root / "demo.tune.json").unlink()
+    demo.make(baked(**UNTUNED))
+    demo.tool()
+    until = refused(demo, 500, "failed (the tuner of lib ended with 1)")
+    done = demo.run(TUNEBUILD_NOISE_OVERRIDE="1")
+    assert "BODY first depth=none" in done.stdout and demo.calls == []
+    assert done.stderr == (
+        f"tunebuild: demo runs the rows it has until {until}: its last mint failed (the tuner of lib ended with 1); "
+        "start it with --tune to race now\n"
+    )
 
 
 @pytest.mark.parametrize("why", ["over", "ahead", "empty", "garbage", "forced", "overridden", "answerable"])
@@ -482,7 +501,7 @@ def test_relaunched_program_is_the_same_process_with_its_input_environment_and_d
     said, _ = started.communicate("typed\n")
     os.close(end)
     assert (said, started.returncode) == (f"{started.pid} kept typed\ndown the pipe\n", 5)
-    assert len(demo.calls) == 1
+    assert len(demo.calls) == 1 and f"run demo --prepare={started.pid} " in demo.said
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])

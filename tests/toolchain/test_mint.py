@@ -214,6 +214,12 @@ def test_a_sidecar_that_cannot_be_written_is_said_before_the_race(quick: Project
     assert "@tune begin" not in done.stdout
 
 
+def test_a_filter_that_names_no_seat_is_said_before_anything_is_built(quick: Project) -> None:
+    done = quick.run("mint", "--only", "zzz", code=2, **LOUD)
+    assert "no seat's name holds a token of 'zzz'" in done.stderr and "the seats are: dot_f32" in done.stderr
+    assert not (quick.root / "build/tune").exists() and not (quick.root / "build/.tuning.lock").exists()
+
+
 def test_a_pinned_row_is_gated_by_a_full_mint_and_not_raced(quick: Project) -> None:
     quick.edit("tune.toml", "[family.dot_f32]\n", '[family.dot_f32]\npin = "isa_base_u2"\n')
     quick.run("build")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -137,6 +139,32 @@ def test_refused_mint_is_told_in_full_once_and_not_tried_again_for_a_while(fresh
     assert len(tuner_lines(fresh.run(**loud).stderr)) == 2, "a mint that was not refused takes the note away"
 
 
+def test_failed_tuner_is_run_again_after_a_while_or_when_asked_and_not_at_each_start(fresh: Tree) -> None:
+    first = fresh.run(FAIL="1")
+    assert len(tuner_lines(first.stderr)) == 2 and PLAIN_STATUS in first.stdout
+    line = next(line for line in first.stderr.splitlines() if "its last mint failed" in line)
+    assert re.fullmatch(
+        r"tunebuild: demo runs the rows it has until \d\d:\d\d: its last mint failed \(the tuner of one ended with 1; "
+        r"the tuner of two ended with 1\); start it with --tune to race now",
+        line,
+    )
+    again = fresh.run()
+    assert PLAIN_STATUS in again.stdout and again.stderr == line + "\n"
+    forced = fresh.run("--", "--tune")
+    assert forced.stdout.endswith(TUNED_STATUS) and "its last mint" not in forced.stderr
+    fresh.sidecar.unlink()
+    assert len(tuner_lines(fresh.run().stderr)) == 2, "a mint that did not fail takes the note away"
+
+
+def test_failed_tuner_that_a_person_ran_keeps_the_next_start_from_running_it(fresh: Tree) -> None:
+    assert fresh.tool("mint", "--app", "demo", FAIL="7").returncode == 1
+    done = fresh.run()
+    assert "(the tuner of one ended with 7; the tuner of two ended with 7)" in done.stderr
+    assert tuner_lines(done.stderr) == [] and PLAIN_STATUS in done.stdout
+    assert fresh.tool("mint", "--app", "demo").returncode == 0
+    assert fresh.run().stdout.endswith(TUNED_STATUS)
+
+
 def test_box_that_is_too_loud_is_probed_by_the_first_start_alone(fresh: Tree) -> None:
     for scope in ("a", "b"):
         fresh.edit(f'module = "{scope}"\ntuner = "tuner.py"', f'module = "{scope}"')
@@ -170,6 +198,60 @@ def test_starts_at_the_same_time_tune_once_and_all_of_them_serve_it(fresh: Tree)
     for number, (said, told) in enumerate(ended):
         assert said == f"sum 5\nargument {number}\n" + TUNED_STATUS, told
     assert tuner_lines("".join(told for _, told in ended)) == [NO_FILTER, NO_FILTER]
+
+
+def test_start_waits_for_a_mint_by_hand_and_serves_what_it_wrote(fresh: Tree) -> None:
+    mint = fresh.begin(sys.executable, "-m", "tunebuild", "mint", "--app", "demo", PAUSE="2")
+    held = fresh.root / "build/.tuning.lock"
+    while not (held.exists() and held.read_text()):
+        assert mint.poll() is None
+        time.sleep(0.01)
+    done = fresh.run()
+    said, told = mint.communicate()
+    assert mint.returncode == 0 and len(tuner_lines(said + told)) == 2
+    assert done.stdout.endswith(TUNED_STATUS) and tuner_lines(done.stderr) == []
+    assert f"waiting for it (held by process {mint.pid})" in done.stderr
+
+
+def test_mint_of_what_is_stale_waits_for_a_start_and_finds_its_work_done(fresh: Tree) -> None:
+    start = fresh.begin(fresh.exe, PAUSE="2")
+    held = fresh.root / "build/.tuning.lock"
+    while not (held.exists() and held.read_text()):
+        assert start.poll() is None
+        time.sleep(0.01)
+    done = fresh.tool("mint", "--app", "demo", "--stale")
+    said, told = start.communicate()
+    assert said.endswith(TUNED_STATUS) and len(tuner_lines(told)) == 2
+    assert done.returncode == 0 and tuner_lines(done.stdout + done.stderr) == []
+    assert "another mint runs here, waiting for it" in done.stderr
+
+
+def living(root: Path) -> list[int]:
+    """The processes that were started for this tree, by the words or the folder of each."""
+    found = []
+    for place in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            words = place.joinpath("cmdline").read_bytes()
+            if os.fsencode(root) in words or place.joinpath("cwd").resolve() == root:
+                found.append(int(place.name))
+    return found
+
+
+@pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="this system cannot watch a process")
+@pytest.mark.parametrize("door", ["executable", "command"])
+def test_start_that_is_killed_takes_its_tool_and_its_tuner_along(fresh: Tree, door: str) -> None:
+    command = (fresh.exe,) if door == "executable" else (sys.executable, "-m", "tunebuild", "run", "demo")
+    start = fresh.begin(*command, PAUSE="3600")
+    assert start.stderr is not None
+    while "tuner at work" not in (line := start.stderr.readline()):
+        assert line, "it ended"
+    assert len(living(fresh.root)) >= 3
+    start.kill()
+    start.communicate()
+    while living(fresh.root):
+        time.sleep(0.02)
+    assert not fresh.sidecar.exists()
+    assert fresh.run().stdout.endswith(TUNED_STATUS), "no lock is left"
 
 
 @pytest.mark.parametrize("kind", ["folder", "pipe", "loop"])

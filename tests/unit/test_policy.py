@@ -279,7 +279,7 @@ def test_suppressed_mint_still_adopts_and_resolves() -> None:
 
 
 def test_refused_mint_keeps_adopting_and_resolving_and_forcing_ignores_it() -> None:
-    waiting = policy.waiting_line("tool", "auto", "10:28", "too loud")
+    waiting = policy.waiting_line("tool", "auto", "10:28", "was refused (too loud)")
     assert waiting.startswith(
         "tunebuild: tool runs the rows it has until 10:28: its last mint was refused (too loud)"
     )
@@ -288,7 +288,7 @@ def test_refused_mint_keeps_adopting_and_resolving_and_forcing_ignores_it() -> N
     assert at_start(state(resolver="r.py:f"), Start("auto", waiting=waiting)).actions == ("resolve",)
     assert at_start(state(), Start("auto", forced=True, waiting=waiting)) == policy.Due(("tune",))
     assert at_start(state(), Start("restart", waiting=waiting)) == policy.Due((), (waiting,), stop=True)
-    assert "tool waits until" in policy.waiting_line("tool", "restart", "10:28", "too loud")
+    assert "tool waits until" in policy.waiting_line("tool", "restart", "10:28", "failed (x)")
     assert at_start(state(COMPLETE), Start("auto", waiting=waiting)) == policy.Due()
 
 
@@ -306,13 +306,21 @@ def test_tuning_line_starts_with_the_marker_supervisors_read() -> None:
 
 
 def test_completeness_decides_after_tuning_and_the_exit_code_is_told() -> None:
-    assert policy.after_tuning(state(), COMPLETE, 0) == policy.Outcome(True)
-    assert policy.after_tuning(state(), COMPLETE, 1).tuned
-    left = policy.after_tuning(state(), Verdict("missing", "f;g"), 1)
+    assert policy.after_tuning(state(COMPLETE), 0) == policy.Outcome(True)
+    assert policy.after_tuning(state(COMPLETE), 1).tuned
+    left = policy.after_tuning(state(Verdict("missing", "f;g")), 1)
     assert (left.tuned, left.line) == (
         False,
         "tunebuild: scope blas is left incomplete: missing (f;g); the tuner exited 1, "
         "run `tunebuild mint --app tool` to see why",
+    )
+
+
+def test_race_of_some_seats_of_a_covered_scope_leaves_it_answered() -> None:
+    covered = state(Verdict("missing", "g", ("g",)), COVERED)
+    assert policy.after_tuning(covered, 0) == policy.Outcome(True)
+    assert policy.after_tuning(covered, 1) == policy.Outcome(
+        True, "tunebuild: scope blas is covered; the tuner exited 1"
     )
 
 

@@ -47,9 +47,10 @@ def test_malformed_or_missing_integer_reads_as_zero(word: str) -> None:
     assert Event("plan").number("total") == 0
 
 
-def test_unknown_kind_and_abort_change_nothing() -> None:
+def test_unknown_kind_settle_and_abort_change_nothing() -> None:
     before = folded("@tune plan scope=s total=2", "@tune begin name=dot total=5")
-    for text in ("@tune narrowed rows=3", "@tune abort reason=interrupt at=dot", "@tune"):
+    settled = "@tune settle name=dot winner=u1 verdict=holds"
+    for text in ("@tune narrowed rows=3", settled, "@tune abort reason=interrupt at=dot", "@tune"):
         event = parse(text)
         assert event is not None and fold(before, event, 9.0) == before
 
@@ -63,6 +64,7 @@ def test_what_is_said_is_read_back() -> None:
         progress.begin("dot_f32", 32),
         progress.step(1, "screening", 20),
         progress.end("dot_f32", "isa_avx2_u4", "beats", 812),
+        progress.settle("dot_f32", "isa_avx2_u1", "holds"),
         progress.abort("interrupt", "axpy"),
     ]
     assert said[0] == "@tune plan scope=tunekit total=3\n"

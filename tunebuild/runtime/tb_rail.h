@@ -39,7 +39,7 @@ typedef struct tb_start {
     int is_changed;         /* the sidecar is not the one that was stamped */
     int is_gone;            /* ... it was, and there is none now */
     char why_foreign[512];
-    char refusal[512];      /* why the last mint was refused, "" where another may be tried */
+    char refusal[512];      /* what became of the last mint, "" where another may be tried */
     char until[8];          /* ... the time of day until which none is */
     char executable[PATH_MAX];
     char project[PATH_MAX]; /* "" when tune.toml is not where it was */
@@ -232,15 +232,16 @@ static void tb_say_suppressed(const tb_start *start)
                    start->suppressed);
 }
 
-/* A mint that was refused a while ago, noted by tunebuild/refusals.py: until when it holds, and why. */
+/* A mint that was refused or failed a while ago, noted by tunebuild/refusals.py: until when it holds, and why. */
 static void tb_read_refusal(tb_start *start)
 {
+    static const char refused[] = "was refused";
     char path[2 * PATH_MAX], until[32] = "";
     double left_s = 0;
     struct tm day;
     time_t then = 0;
     FILE *file;
-    if (start->forced || tb_is(tb_variable("TUNEBUILD_NOISE_OVERRIDE"), "1")) return;
+    if (start->forced) return;
     snprintf(path, sizeof path, "%s/build/refused.%s", start->project, start->artifact->app);
     file = fopen(path, "re");
     if (!file) return;
@@ -252,6 +253,8 @@ static void tb_read_refusal(tb_start *start)
     start->refusal[strcspn(start->refusal, "\n")] = '\0';
     if (left_s <= 0 || left_s > TB_REFUSAL_HOLDS_S) start->refusal[0] = '\0'; /* over, or the clock was set back */
     else strftime(start->until, sizeof start->until, "%H:%M", localtime_r(&then, &day));
+    if (tb_is(tb_variable("TUNEBUILD_NOISE_OVERRIDE"), "1") && strncmp(start->refusal, refused, sizeof refused - 1) == 0)
+        start->refusal[0] = '\0'; /* who overrides the noise has no quiet to wait for */
 }
 
 static int tb_is_restart(const tb_start *start) { return tb_is(start->policy, "restart") && !start->forced; }
@@ -325,14 +328,15 @@ static int tb_wait(void)
  * error: standard output belongs to the program, and standard input too. */
 static int tb_call_tool(const tb_start *start)
 {
-    char text[PATH_MAX], knob[512];
+    char text[PATH_MAX], knob[512], prepare[32];
     const char *words[TB_MAX_WORDS + 12];
     size_t count = tb_tool_words(start, text, sizeof text, words, TB_MAX_WORDS);
     posix_spawn_file_actions_t streams;
     struct sigaction before[TB_ENDING], children, ours = {.sa_handler = tb_pass_on}, plain = {.sa_handler = SIG_DFL};
     int status, failed;
     pid_t child;
-    const char *more[] = {"-C", start->project, "run", start->artifact->app, "--prepare"};
+    const char *more[] = {"-C", start->project, "run", start->artifact->app, prepare};
+    snprintf(prepare, sizeof prepare, "--prepare=%ld", (long)getpid()); /* killed, it tells the tool nothing */
     for (size_t i = 0; i < sizeof more / sizeof *more; i++) words[count++] = more[i];
     if (start->forced && !*start->only) words[count++] = "--tune";
     if (*start->only) words[count++] = start->only_word;
@@ -453,7 +457,7 @@ static int tb_due(tb_start *start)
         return TB_GO_ON;
     }
     if (*start->refusal && !tb_is_answerable(start)) {
-        tb_say(start, "%s %s until %s: its last mint was refused (%s); start it with --tune to race now",
+        tb_say(start, "%s %s until %s: its last mint %s; start it with --tune to race now",
                start->artifact->app, tb_is_restart(start) ? "waits" : "runs the rows it has", start->until,
                start->refusal);
         return tb_is_restart(start) ? TB_STOP : TB_GO_ON;
