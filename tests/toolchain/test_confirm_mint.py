@@ -21,6 +21,10 @@ TOML = """
 name = "kit"
 [build]
 cflags = ["-O1", "-std=gnu17"]
+[module.kit.constants]
+KIT_VERSION = 7
+[scope.kit]
+version_of = "kit/KIT_VERSION"
 [measure]
 settle_s = 0.0
 probe_windows = 3
@@ -142,6 +146,13 @@ def test_winner_that_the_app_feels_is_kept_and_one_that_it_does_not_falls_back(
     assert f["kept"] and f["gain_pct"] > 25 and not g["kept"] and g["gain_pct"] < 25
     assert record["race"]["g"]["demoted"] == "times1"
     assert "tunebuild: f: confirmed: +" in said and "tunebuild: g: not confirmed: " in said
+    events = [line for line in done.stdout.splitlines() if line.startswith(("@tune end", "@tune settle"))]
+    assert [event.partition(" ms=")[0] for event in events] == [
+        "@tune end name=f winner=times1 verdict=beats",
+        "@tune end name=g winner=times1 verdict=beats",
+        "@tune settle name=g winner=times40 verdict=holds",
+    ]
+    assert record["provenance"]["kit_version"] == "7", "the arms are of the version that the scope pins"
     why = project.run("why", "g", "--app", app).stdout
     assert "not confirmed" in why and "times40" in why
     for arm, rows in {"winners": "11", "without_f": "41", "without_g": "14"}.items():
