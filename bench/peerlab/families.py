@@ -43,6 +43,7 @@ class Call:
     setup: str = ""
     label: str = ""
     limit: Callable[[Sizes], bool] = field(default=lambda sizes: True)  # the shapes where it takes part
+    checked: bool = True  # a roof has no result
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "label", self.label or self.library)
