@@ -6,6 +6,9 @@
 #ifndef TB_TILE_I8_H
 #define TB_TILE_I8_H
 
+/* Scales of rows that lie side by side, as f32 among bytes. */
+TB_INLINE vf32 tb_load_scales(const uint8_t *p) { return vf32_load((const float *)(const void *)p); }
+
 #if defined(__AVX512VNNI__) || defined(__AVXVNNI__)
 /* vpdpbusd multiplies u8 by s8: weights are packed as w + 128, and the sums start at -128 sum(x). */
 #define TB_GROUP 4

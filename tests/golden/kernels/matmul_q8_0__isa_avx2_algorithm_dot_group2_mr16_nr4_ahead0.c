@@ -1,5 +1,6 @@
 #include "tb/vec_avx2.h"
 #include "tb/tile_i8.h"
+#include "tb/keep_loop.h"
 
 enum { PANEL_BLOCK = 16 * 36 }; /* bytes: 32 values and a scale for each of 16 rows */
 
@@ -39,6 +40,7 @@ static void stage(const float *x, tb_staged *staged, float *scales, int32_t *sta
         stage_block(x + 32 * b, staged + 32 * b, scales + b, starts + b);
 }
 
+enum { TILE4_ROWS = 16 };
 static void tile4(const uint8_t *panel, const tb_staged *x, const float *scales, const int32_t *starts, size_t blocks,
                   float *y, size_t n, size_t rows)
 {
@@ -47,35 +49,46 @@ static void tile4(const uint8_t *panel, const tb_staged *x, const float *scales,
     vf32 y2_0 = vf32_zero(), y2_1 = vf32_zero();
     vf32 y3_0 = vf32_zero(), y3_1 = vf32_zero();
     for (size_t b = 0; b < blocks; b++, panel += PANEL_BLOCK, x += 32) {
+        const uint8_t *w0 = panel;
         vi32 s0_0 = vi32_set(starts[0 * blocks + b]), s0_1 = vi32_set(starts[0 * blocks + b]);
         vi32 s1_0 = vi32_set(starts[1 * blocks + b]), s1_1 = vi32_set(starts[1 * blocks + b]);
         vi32 s2_0 = vi32_set(starts[2 * blocks + b]), s2_1 = vi32_set(starts[2 * blocks + b]);
         vi32 s3_0 = vi32_set(starts[3 * blocks + b]), s3_1 = vi32_set(starts[3 * blocks + b]);
-        for (int g = 0; g < 32; g += TB_GROUP) {
-            const tb_weights w0 = tb_load_weights((const int8_t *)panel + g * 16 + 0 * TB_GROUP);
-            const tb_weights w1 = tb_load_weights((const int8_t *)panel + g * 16 + 8 * TB_GROUP);
-            s0_0 = tb_dot(s0_0, w0, tb_splat(x + 0 * 32 * blocks + g));
-            s0_1 = tb_dot(s0_1, w1, tb_splat(x + 0 * 32 * blocks + g));
-            s1_0 = tb_dot(s1_0, w0, tb_splat(x + 1 * 32 * blocks + g));
-            s1_1 = tb_dot(s1_1, w1, tb_splat(x + 1 * 32 * blocks + g));
-            s2_0 = tb_dot(s2_0, w0, tb_splat(x + 2 * 32 * blocks + g));
-            s2_1 = tb_dot(s2_1, w1, tb_splat(x + 2 * 32 * blocks + g));
-            s3_0 = tb_dot(s3_0, w0, tb_splat(x + 3 * 32 * blocks + g));
-            s3_1 = tb_dot(s3_1, w1, tb_splat(x + 3 * 32 * blocks + g));
+        TB_KEEP_LOOP
+        for (int g = 0; g < 32; g += 2 * TB_GROUP) {
+            const tb_weights v0_0 = tb_load_weights((const int8_t *)w0 + (g + 0 * TB_GROUP) * 16 + 0 * TB_GROUP);
+            s0_0 = tb_dot(s0_0, v0_0, tb_splat(x + 0 * 32 * blocks + g + 0 * TB_GROUP));
+            s1_0 = tb_dot(s1_0, v0_0, tb_splat(x + 1 * 32 * blocks + g + 0 * TB_GROUP));
+            s2_0 = tb_dot(s2_0, v0_0, tb_splat(x + 2 * 32 * blocks + g + 0 * TB_GROUP));
+            s3_0 = tb_dot(s3_0, v0_0, tb_splat(x + 3 * 32 * blocks + g + 0 * TB_GROUP));
+            const tb_weights v0_1 = tb_load_weights((const int8_t *)w0 + (g + 0 * TB_GROUP) * 16 + 8 * TB_GROUP);
+            s0_1 = tb_dot(s0_1, v0_1, tb_splat(x + 0 * 32 * blocks + g + 0 * TB_GROUP));
+            s1_1 = tb_dot(s1_1, v0_1, tb_splat(x + 1 * 32 * blocks + g + 0 * TB_GROUP));
+            s2_1 = tb_dot(s2_1, v0_1, tb_splat(x + 2 * 32 * blocks + g + 0 * TB_GROUP));
+            s3_1 = tb_dot(s3_1, v0_1, tb_splat(x + 3 * 32 * blocks + g + 0 * TB_GROUP));
+            const tb_weights v1_0 = tb_load_weights((const int8_t *)w0 + (g + 1 * TB_GROUP) * 16 + 0 * TB_GROUP);
+            s0_0 = tb_dot(s0_0, v1_0, tb_splat(x + 0 * 32 * blocks + g + 1 * TB_GROUP));
+            s1_0 = tb_dot(s1_0, v1_0, tb_splat(x + 1 * 32 * blocks + g + 1 * TB_GROUP));
+            s2_0 = tb_dot(s2_0, v1_0, tb_splat(x + 2 * 32 * blocks + g + 1 * TB_GROUP));
+            s3_0 = tb_dot(s3_0, v1_0, tb_splat(x + 3 * 32 * blocks + g + 1 * TB_GROUP));
+            const tb_weights v1_1 = tb_load_weights((const int8_t *)w0 + (g + 1 * TB_GROUP) * 16 + 8 * TB_GROUP);
+            s0_1 = tb_dot(s0_1, v1_1, tb_splat(x + 0 * 32 * blocks + g + 1 * TB_GROUP));
+            s1_1 = tb_dot(s1_1, v1_1, tb_splat(x + 1 * 32 * blocks + g + 1 * TB_GROUP));
+            s2_1 = tb_dot(s2_1, v1_1, tb_splat(x + 2 * 32 * blocks + g + 1 * TB_GROUP));
+            s3_1 = tb_dot(s3_1, v1_1, tb_splat(x + 3 * 32 * blocks + g + 1 * TB_GROUP));
         }
-        const float *w_scales = (const float *)(const void *)(panel + 32 * 16);
         const vf32 x_scale0 = vf32_set(scales[0 * blocks + b]);
-        y0_0 = vf32_fma(vf32_from_i32(s0_0), vf32_mul(vf32_load(w_scales + 0), x_scale0), y0_0);
-        y0_1 = vf32_fma(vf32_from_i32(s0_1), vf32_mul(vf32_load(w_scales + 8), x_scale0), y0_1);
+        y0_0 = vf32_fma(vf32_from_i32(s0_0), vf32_mul(tb_load_scales(w0 + 512), x_scale0), y0_0);
+        y0_1 = vf32_fma(vf32_from_i32(s0_1), vf32_mul(tb_load_scales(w0 + 544), x_scale0), y0_1);
         const vf32 x_scale1 = vf32_set(scales[1 * blocks + b]);
-        y1_0 = vf32_fma(vf32_from_i32(s1_0), vf32_mul(vf32_load(w_scales + 0), x_scale1), y1_0);
-        y1_1 = vf32_fma(vf32_from_i32(s1_1), vf32_mul(vf32_load(w_scales + 8), x_scale1), y1_1);
+        y1_0 = vf32_fma(vf32_from_i32(s1_0), vf32_mul(tb_load_scales(w0 + 512), x_scale1), y1_0);
+        y1_1 = vf32_fma(vf32_from_i32(s1_1), vf32_mul(tb_load_scales(w0 + 544), x_scale1), y1_1);
         const vf32 x_scale2 = vf32_set(scales[2 * blocks + b]);
-        y2_0 = vf32_fma(vf32_from_i32(s2_0), vf32_mul(vf32_load(w_scales + 0), x_scale2), y2_0);
-        y2_1 = vf32_fma(vf32_from_i32(s2_1), vf32_mul(vf32_load(w_scales + 8), x_scale2), y2_1);
+        y2_0 = vf32_fma(vf32_from_i32(s2_0), vf32_mul(tb_load_scales(w0 + 512), x_scale2), y2_0);
+        y2_1 = vf32_fma(vf32_from_i32(s2_1), vf32_mul(tb_load_scales(w0 + 544), x_scale2), y2_1);
         const vf32 x_scale3 = vf32_set(scales[3 * blocks + b]);
-        y3_0 = vf32_fma(vf32_from_i32(s3_0), vf32_mul(vf32_load(w_scales + 0), x_scale3), y3_0);
-        y3_1 = vf32_fma(vf32_from_i32(s3_1), vf32_mul(vf32_load(w_scales + 8), x_scale3), y3_1);
+        y3_0 = vf32_fma(vf32_from_i32(s3_0), vf32_mul(tb_load_scales(w0 + 512), x_scale3), y3_0);
+        y3_1 = vf32_fma(vf32_from_i32(s3_1), vf32_mul(tb_load_scales(w0 + 544), x_scale3), y3_1);
     }
     vf32_put(y + 0 * n + 0, y0_0, rows, 0);
     vf32_put(y + 0 * n + 8, y0_1, rows, 8);
@@ -87,55 +100,129 @@ static void tile4(const uint8_t *panel, const tb_staged *x, const float *scales,
     vf32_put(y + 3 * n + 8, y3_1, rows, 8);
 }
 
+enum { TILE2_ROWS = 32 };
 static void tile2(const uint8_t *panel, const tb_staged *x, const float *scales, const int32_t *starts, size_t blocks,
                   float *y, size_t n, size_t rows)
 {
-    vf32 y0_0 = vf32_zero(), y0_1 = vf32_zero();
-    vf32 y1_0 = vf32_zero(), y1_1 = vf32_zero();
+    const size_t to1 = rows > 16 ? 1 * blocks * PANEL_BLOCK : 0;
+    vf32 y0_0 = vf32_zero(), y0_1 = vf32_zero(), y0_2 = vf32_zero(), y0_3 = vf32_zero();
+    vf32 y1_0 = vf32_zero(), y1_1 = vf32_zero(), y1_2 = vf32_zero(), y1_3 = vf32_zero();
     for (size_t b = 0; b < blocks; b++, panel += PANEL_BLOCK, x += 32) {
-        vi32 s0_0 = vi32_set(starts[0 * blocks + b]), s0_1 = vi32_set(starts[0 * blocks + b]);
-        vi32 s1_0 = vi32_set(starts[1 * blocks + b]), s1_1 = vi32_set(starts[1 * blocks + b]);
-        for (int g = 0; g < 32; g += TB_GROUP) {
-            const tb_weights w0 = tb_load_weights((const int8_t *)panel + g * 16 + 0 * TB_GROUP);
-            const tb_weights w1 = tb_load_weights((const int8_t *)panel + g * 16 + 8 * TB_GROUP);
-            s0_0 = tb_dot(s0_0, w0, tb_splat(x + 0 * 32 * blocks + g));
-            s0_1 = tb_dot(s0_1, w1, tb_splat(x + 0 * 32 * blocks + g));
-            s1_0 = tb_dot(s1_0, w0, tb_splat(x + 1 * 32 * blocks + g));
-            s1_1 = tb_dot(s1_1, w1, tb_splat(x + 1 * 32 * blocks + g));
+        const uint8_t *w0 = panel, *w1 = panel + to1;
+        vi32 s0_0 = vi32_set(starts[0 * blocks + b]), s0_1 = vi32_set(starts[0 * blocks + b]), s0_2 = vi32_set(starts[0 * blocks + b]), s0_3 = vi32_set(starts[0 * blocks + b]);
+        vi32 s1_0 = vi32_set(starts[1 * blocks + b]), s1_1 = vi32_set(starts[1 * blocks + b]), s1_2 = vi32_set(starts[1 * blocks + b]), s1_3 = vi32_set(starts[1 * blocks + b]);
+        TB_KEEP_LOOP
+        for (int g = 0; g < 32; g += 2 * TB_GROUP) {
+            const tb_weights v0_0 = tb_load_weights((const int8_t *)w0 + (g + 0 * TB_GROUP) * 16 + 0 * TB_GROUP);
+            s0_0 = tb_dot(s0_0, v0_0, tb_splat(x + 0 * 32 * blocks + g + 0 * TB_GROUP));
+            s1_0 = tb_dot(s1_0, v0_0, tb_splat(x + 1 * 32 * blocks + g + 0 * TB_GROUP));
+            const tb_weights v0_1 = tb_load_weights((const int8_t *)w0 + (g + 0 * TB_GROUP) * 16 + 8 * TB_GROUP);
+            s0_1 = tb_dot(s0_1, v0_1, tb_splat(x + 0 * 32 * blocks + g + 0 * TB_GROUP));
+            s1_1 = tb_dot(s1_1, v0_1, tb_splat(x + 1 * 32 * blocks + g + 0 * TB_GROUP));
+            const tb_weights v0_2 = tb_load_weights((const int8_t *)w1 + (g + 0 * TB_GROUP) * 16 + 0 * TB_GROUP);
+            s0_2 = tb_dot(s0_2, v0_2, tb_splat(x + 0 * 32 * blocks + g + 0 * TB_GROUP));
+            s1_2 = tb_dot(s1_2, v0_2, tb_splat(x + 1 * 32 * blocks + g + 0 * TB_GROUP));
+            const tb_weights v0_3 = tb_load_weights((const int8_t *)w1 + (g + 0 * TB_GROUP) * 16 + 8 * TB_GROUP);
+            s0_3 = tb_dot(s0_3, v0_3, tb_splat(x + 0 * 32 * blocks + g + 0 * TB_GROUP));
+            s1_3 = tb_dot(s1_3, v0_3, tb_splat(x + 1 * 32 * blocks + g + 0 * TB_GROUP));
+            const tb_weights v1_0 = tb_load_weights((const int8_t *)w0 + (g + 1 * TB_GROUP) * 16 + 0 * TB_GROUP);
+            s0_0 = tb_dot(s0_0, v1_0, tb_splat(x + 0 * 32 * blocks + g + 1 * TB_GROUP));
+            s1_0 = tb_dot(s1_0, v1_0, tb_splat(x + 1 * 32 * blocks + g + 1 * TB_GROUP));
+            const tb_weights v1_1 = tb_load_weights((const int8_t *)w0 + (g + 1 * TB_GROUP) * 16 + 8 * TB_GROUP);
+            s0_1 = tb_dot(s0_1, v1_1, tb_splat(x + 0 * 32 * blocks + g + 1 * TB_GROUP));
+            s1_1 = tb_dot(s1_1, v1_1, tb_splat(x + 1 * 32 * blocks + g + 1 * TB_GROUP));
+            const tb_weights v1_2 = tb_load_weights((const int8_t *)w1 + (g + 1 * TB_GROUP) * 16 + 0 * TB_GROUP);
+            s0_2 = tb_dot(s0_2, v1_2, tb_splat(x + 0 * 32 * blocks + g + 1 * TB_GROUP));
+            s1_2 = tb_dot(s1_2, v1_2, tb_splat(x + 1 * 32 * blocks + g + 1 * TB_GROUP));
+            const tb_weights v1_3 = tb_load_weights((const int8_t *)w1 + (g + 1 * TB_GROUP) * 16 + 8 * TB_GROUP);
+            s0_3 = tb_dot(s0_3, v1_3, tb_splat(x + 0 * 32 * blocks + g + 1 * TB_GROUP));
+            s1_3 = tb_dot(s1_3, v1_3, tb_splat(x + 1 * 32 * blocks + g + 1 * TB_GROUP));
         }
-        const float *w_scales = (const float *)(const void *)(panel + 32 * 16);
         const vf32 x_scale0 = vf32_set(scales[0 * blocks + b]);
-        y0_0 = vf32_fma(vf32_from_i32(s0_0), vf32_mul(vf32_load(w_scales + 0), x_scale0), y0_0);
-        y0_1 = vf32_fma(vf32_from_i32(s0_1), vf32_mul(vf32_load(w_scales + 8), x_scale0), y0_1);
+        y0_0 = vf32_fma(vf32_from_i32(s0_0), vf32_mul(tb_load_scales(w0 + 512), x_scale0), y0_0);
+        y0_1 = vf32_fma(vf32_from_i32(s0_1), vf32_mul(tb_load_scales(w0 + 544), x_scale0), y0_1);
+        y0_2 = vf32_fma(vf32_from_i32(s0_2), vf32_mul(tb_load_scales(w1 + 512), x_scale0), y0_2);
+        y0_3 = vf32_fma(vf32_from_i32(s0_3), vf32_mul(tb_load_scales(w1 + 544), x_scale0), y0_3);
         const vf32 x_scale1 = vf32_set(scales[1 * blocks + b]);
-        y1_0 = vf32_fma(vf32_from_i32(s1_0), vf32_mul(vf32_load(w_scales + 0), x_scale1), y1_0);
-        y1_1 = vf32_fma(vf32_from_i32(s1_1), vf32_mul(vf32_load(w_scales + 8), x_scale1), y1_1);
+        y1_0 = vf32_fma(vf32_from_i32(s1_0), vf32_mul(tb_load_scales(w0 + 512), x_scale1), y1_0);
+        y1_1 = vf32_fma(vf32_from_i32(s1_1), vf32_mul(tb_load_scales(w0 + 544), x_scale1), y1_1);
+        y1_2 = vf32_fma(vf32_from_i32(s1_2), vf32_mul(tb_load_scales(w1 + 512), x_scale1), y1_2);
+        y1_3 = vf32_fma(vf32_from_i32(s1_3), vf32_mul(tb_load_scales(w1 + 544), x_scale1), y1_3);
     }
     vf32_put(y + 0 * n + 0, y0_0, rows, 0);
     vf32_put(y + 0 * n + 8, y0_1, rows, 8);
+    vf32_put(y + 0 * n + 16, y0_2, rows, 16);
+    vf32_put(y + 0 * n + 24, y0_3, rows, 24);
     vf32_put(y + 1 * n + 0, y1_0, rows, 0);
     vf32_put(y + 1 * n + 8, y1_1, rows, 8);
+    vf32_put(y + 1 * n + 16, y1_2, rows, 16);
+    vf32_put(y + 1 * n + 24, y1_3, rows, 24);
 }
 
+enum { TILE1_ROWS = 64 };
 static void tile1(const uint8_t *panel, const tb_staged *x, const float *scales, const int32_t *starts, size_t blocks,
                   float *y, size_t n, size_t rows)
 {
-    vf32 y0_0 = vf32_zero(), y0_1 = vf32_zero();
+    const size_t to1 = rows > 16 ? 1 * blocks * PANEL_BLOCK : 0;
+    const size_t to2 = rows > 32 ? 2 * blocks * PANEL_BLOCK : 0;
+    const size_t to3 = rows > 48 ? 3 * blocks * PANEL_BLOCK : 0;
+    vf32 y0_0 = vf32_zero(), y0_1 = vf32_zero(), y0_2 = vf32_zero(), y0_3 = vf32_zero(), y0_4 = vf32_zero(), y0_5 = vf32_zero(), y0_6 = vf32_zero(), y0_7 = vf32_zero();
     for (size_t b = 0; b < blocks; b++, panel += PANEL_BLOCK, x += 32) {
-        vi32 s0_0 = vi32_set(starts[0 * blocks + b]), s0_1 = vi32_set(starts[0 * blocks + b]);
-        for (int g = 0; g < 32; g += TB_GROUP) {
-            const tb_weights w0 = tb_load_weights((const int8_t *)panel + g * 16 + 0 * TB_GROUP);
-            const tb_weights w1 = tb_load_weights((const int8_t *)panel + g * 16 + 8 * TB_GROUP);
-            s0_0 = tb_dot(s0_0, w0, tb_splat(x + 0 * 32 * blocks + g));
-            s0_1 = tb_dot(s0_1, w1, tb_splat(x + 0 * 32 * blocks + g));
+        const uint8_t *w0 = panel, *w1 = panel + to1, *w2 = panel + to2, *w3 = panel + to3;
+        vi32 s0_0 = vi32_set(starts[0 * blocks + b]), s0_1 = vi32_set(starts[0 * blocks + b]), s0_2 = vi32_set(starts[0 * blocks + b]), s0_3 = vi32_set(starts[0 * blocks + b]), s0_4 = vi32_set(starts[0 * blocks + b]), s0_5 = vi32_set(starts[0 * blocks + b]), s0_6 = vi32_set(starts[0 * blocks + b]), s0_7 = vi32_set(starts[0 * blocks + b]);
+        TB_KEEP_LOOP
+        for (int g = 0; g < 32; g += 2 * TB_GROUP) {
+            const tb_weights v0_0 = tb_load_weights((const int8_t *)w0 + (g + 0 * TB_GROUP) * 16 + 0 * TB_GROUP);
+            s0_0 = tb_dot(s0_0, v0_0, tb_splat(x + 0 * 32 * blocks + g + 0 * TB_GROUP));
+            const tb_weights v0_1 = tb_load_weights((const int8_t *)w0 + (g + 0 * TB_GROUP) * 16 + 8 * TB_GROUP);
+            s0_1 = tb_dot(s0_1, v0_1, tb_splat(x + 0 * 32 * blocks + g + 0 * TB_GROUP));
+            const tb_weights v0_2 = tb_load_weights((const int8_t *)w1 + (g + 0 * TB_GROUP) * 16 + 0 * TB_GROUP);
+            s0_2 = tb_dot(s0_2, v0_2, tb_splat(x + 0 * 32 * blocks + g + 0 * TB_GROUP));
+            const tb_weights v0_3 = tb_load_weights((const int8_t *)w1 + (g + 0 * TB_GROUP) * 16 + 8 * TB_GROUP);
+            s0_3 = tb_dot(s0_3, v0_3, tb_splat(x + 0 * 32 * blocks + g + 0 * TB_GROUP));
+            const tb_weights v0_4 = tb_load_weights((const int8_t *)w2 + (g + 0 * TB_GROUP) * 16 + 0 * TB_GROUP);
+            s0_4 = tb_dot(s0_4, v0_4, tb_splat(x + 0 * 32 * blocks + g + 0 * TB_GROUP));
+            const tb_weights v0_5 = tb_load_weights((const int8_t *)w2 + (g + 0 * TB_GROUP) * 16 + 8 * TB_GROUP);
+            s0_5 = tb_dot(s0_5, v0_5, tb_splat(x + 0 * 32 * blocks + g + 0 * TB_GROUP));
+            const tb_weights v0_6 = tb_load_weights((const int8_t *)w3 + (g + 0 * TB_GROUP) * 16 + 0 * TB_GROUP);
+            s0_6 = tb_dot(s0_6, v0_6, tb_splat(x + 0 * 32 * blocks + g + 0 * TB_GROUP));
+            const tb_weights v0_7 = tb_load_weights((const int8_t *)w3 + (g + 0 * TB_GROUP) * 16 + 8 * TB_GROUP);
+            s0_7 = tb_dot(s0_7, v0_7, tb_splat(x + 0 * 32 * blocks + g + 0 * TB_GROUP));
+            const tb_weights v1_0 = tb_load_weights((const int8_t *)w0 + (g + 1 * TB_GROUP) * 16 + 0 * TB_GROUP);
+            s0_0 = tb_dot(s0_0, v1_0, tb_splat(x + 0 * 32 * blocks + g + 1 * TB_GROUP));
+            const tb_weights v1_1 = tb_load_weights((const int8_t *)w0 + (g + 1 * TB_GROUP) * 16 + 8 * TB_GROUP);
+            s0_1 = tb_dot(s0_1, v1_1, tb_splat(x + 0 * 32 * blocks + g + 1 * TB_GROUP));
+            const tb_weights v1_2 = tb_load_weights((const int8_t *)w1 + (g + 1 * TB_GROUP) * 16 + 0 * TB_GROUP);
+            s0_2 = tb_dot(s0_2, v1_2, tb_splat(x + 0 * 32 * blocks + g + 1 * TB_GROUP));
+            const tb_weights v1_3 = tb_load_weights((const int8_t *)w1 + (g + 1 * TB_GROUP) * 16 + 8 * TB_GROUP);
+            s0_3 = tb_dot(s0_3, v1_3, tb_splat(x + 0 * 32 * blocks + g + 1 * TB_GROUP));
+            const tb_weights v1_4 = tb_load_weights((const int8_t *)w2 + (g + 1 * TB_GROUP) * 16 + 0 * TB_GROUP);
+            s0_4 = tb_dot(s0_4, v1_4, tb_splat(x + 0 * 32 * blocks + g + 1 * TB_GROUP));
+            const tb_weights v1_5 = tb_load_weights((const int8_t *)w2 + (g + 1 * TB_GROUP) * 16 + 8 * TB_GROUP);
+            s0_5 = tb_dot(s0_5, v1_5, tb_splat(x + 0 * 32 * blocks + g + 1 * TB_GROUP));
+            const tb_weights v1_6 = tb_load_weights((const int8_t *)w3 + (g + 1 * TB_GROUP) * 16 + 0 * TB_GROUP);
+            s0_6 = tb_dot(s0_6, v1_6, tb_splat(x + 0 * 32 * blocks + g + 1 * TB_GROUP));
+            const tb_weights v1_7 = tb_load_weights((const int8_t *)w3 + (g + 1 * TB_GROUP) * 16 + 8 * TB_GROUP);
+            s0_7 = tb_dot(s0_7, v1_7, tb_splat(x + 0 * 32 * blocks + g + 1 * TB_GROUP));
         }
-        const float *w_scales = (const float *)(const void *)(panel + 32 * 16);
         const vf32 x_scale0 = vf32_set(scales[0 * blocks + b]);
-        y0_0 = vf32_fma(vf32_from_i32(s0_0), vf32_mul(vf32_load(w_scales + 0), x_scale0), y0_0);
-        y0_1 = vf32_fma(vf32_from_i32(s0_1), vf32_mul(vf32_load(w_scales + 8), x_scale0), y0_1);
+        y0_0 = vf32_fma(vf32_from_i32(s0_0), vf32_mul(tb_load_scales(w0 + 512), x_scale0), y0_0);
+        y0_1 = vf32_fma(vf32_from_i32(s0_1), vf32_mul(tb_load_scales(w0 + 544), x_scale0), y0_1);
+        y0_2 = vf32_fma(vf32_from_i32(s0_2), vf32_mul(tb_load_scales(w1 + 512), x_scale0), y0_2);
+        y0_3 = vf32_fma(vf32_from_i32(s0_3), vf32_mul(tb_load_scales(w1 + 544), x_scale0), y0_3);
+        y0_4 = vf32_fma(vf32_from_i32(s0_4), vf32_mul(tb_load_scales(w2 + 512), x_scale0), y0_4);
+        y0_5 = vf32_fma(vf32_from_i32(s0_5), vf32_mul(tb_load_scales(w2 + 544), x_scale0), y0_5);
+        y0_6 = vf32_fma(vf32_from_i32(s0_6), vf32_mul(tb_load_scales(w3 + 512), x_scale0), y0_6);
+        y0_7 = vf32_fma(vf32_from_i32(s0_7), vf32_mul(tb_load_scales(w3 + 544), x_scale0), y0_7);
     }
     vf32_put(y + 0 * n + 0, y0_0, rows, 0);
     vf32_put(y + 0 * n + 8, y0_1, rows, 8);
+    vf32_put(y + 0 * n + 16, y0_2, rows, 16);
+    vf32_put(y + 0 * n + 24, y0_3, rows, 24);
+    vf32_put(y + 0 * n + 32, y0_4, rows, 32);
+    vf32_put(y + 0 * n + 40, y0_5, rows, 40);
+    vf32_put(y + 0 * n + 48, y0_6, rows, 48);
+    vf32_put(y + 0 * n + 56, y0_7, rows, 56);
 }
 
 void matmul_q8_0__isa_avx2_algorithm_dot_group2_mr16_nr4_ahead0(const float *restrict x, const uint8_t *restrict w, float *restrict y, uint8_t *restrict work, size_t tokens, size_t n, size_t k)
@@ -147,14 +234,19 @@ void matmul_q8_0__isa_avx2_algorithm_dot_group2_mr16_nr4_ahead0(const float *res
     for (size_t t = 0; t < tokens; t++)
         stage(x + t * k, staged + t * k, scales + t * blocks, starts + t * blocks, blocks);
 
-    for (size_t j = 0; j < n; j += 16) {
-        const uint8_t *panel = w + j / 16 * blocks * PANEL_BLOCK;
-        size_t t = 0;
-        for (; tokens - t >= 4; t += 4)
-            tile4(panel, staged + t * k, scales + t * blocks, starts + t * blocks, blocks, y + t * n + j, n, n - j);
-        for (; tokens - t >= 2; t += 2)
-            tile2(panel, staged + t * k, scales + t * blocks, starts + t * blocks, blocks, y + t * n + j, n, n - j);
-        for (; tokens - t >= 1; t += 1)
-            tile1(panel, staged + t * k, scales + t * blocks, starts + t * blocks, blocks, y + t * n + j, n, n - j);
+    for (size_t j0 = 0; j0 < n; j0 += 64) {
+        const size_t end = n - j0 < 64 ? n : j0 + 64;
+        size_t left = tokens;
+        for (size_t j = j0; j < end; j += TILE4_ROWS)
+            for (size_t t = tokens - left; tokens - t >= 4; t += 4)
+                tile4(w + j / 16 * blocks * PANEL_BLOCK, staged + t * k, scales + t * blocks, starts + t * blocks, blocks, y + t * n + j, n, n - j);
+        left %= 4;
+        for (size_t j = j0; j < end; j += TILE2_ROWS)
+            for (size_t t = tokens - left; tokens - t >= 2; t += 2)
+                tile2(w + j / 16 * blocks * PANEL_BLOCK, staged + t * k, scales + t * blocks, starts + t * blocks, blocks, y + t * n + j, n, n - j);
+        left %= 2;
+        for (size_t j = j0; j < end; j += TILE1_ROWS)
+            for (size_t t = tokens - left; tokens - t >= 1; t += 1)
+                tile1(w + j / 16 * blocks * PANEL_BLOCK, staged + t * k, scales + t * blocks, starts + t * blocks, blocks, y + t * n + j, n, n - j);
     }
 }
