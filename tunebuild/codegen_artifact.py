@@ -99,7 +99,9 @@ def facts(
         project=Path(os.path.relpath(root, root / folder)).as_posix(),
         sidecar=relative(str(sidecar), root),
         sidecar_digest=sidecar_digest if kind == "built" and app.kind == "exe" else "",
-        stamps=tuple(replace(stamp, path=relative(stamp.path, root)) for stamp in stamps.seats),
+        stamps=tuple(
+            replace(stamp, path=relative(stamp.path or str(sidecar), root)) for stamp in stamps.seats
+        ),
         scopes=tuple(_scope(state, root) for state in states),
         needs=needs(_stamped_rows(manifest, stamps), box.arch),
         hint=hint,

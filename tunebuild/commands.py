@@ -117,6 +117,7 @@ def _parser() -> _Parser:
     sub = command("release", "the gate and the bundle")
     sub.add_argument("--app", default="")
     sub.add_argument("--quick", action="store_true", help="inherit a complete and fresh sidecar")
+    sub.add_argument("--paranoid", action="store_true", help="measure all that ships, as without --quick")
     sub.add_argument("-o", dest="output", default="", metavar="DIR")
     sub = command("profile", "class profiles")
     sub.add_argument("action", choices=("export", "merge", "list", "show"))
@@ -373,6 +374,8 @@ def _run(options: argparse.Namespace) -> int:
 def _release(options: argparse.Namespace) -> int:
     from tunebuild import commands_rail
 
+    if options.quick and options.paranoid:
+        _say("tunebuild: --paranoid asks for what --quick leaves out: --quick it is")
     document, text = commands_rail.release(
         options.root, options.app, quick=options.quick, output=options.output, say=_say
     )
@@ -423,9 +426,8 @@ def _mint(options: argparse.Namespace) -> int:
         from tunebuild import generate
 
         generated = generate.generate(options.root)
-        wanted = mint.demanded(generated, generated.app(options.app), asked)
-        keys = [seat.key for seat in wanted]
-        _answer(options, {"seats": keys}, "\n".join(keys) or "nothing to race")
+        keys = mint.would_race(generated, generated.app(options.app), asked)
+        _answer(options, {"seats": list(keys)}, "\n".join(keys) or "nothing to race")
         return 0
     word = (
         "silent"
@@ -434,6 +436,7 @@ def _mint(options: argparse.Namespace) -> int:
         if options.verbose
         else os.environ.get("TUNEBUILD_VERBOSITY", "")
     )
+    os.environ["TUNEBUILD_VERBOSITY"] = word  # tuners of a scope's own speak as loudly
     with display.display(word) as shown:
         finished = mintrecord.run(options.root, asked, shown, shown.build_line)
     text = [

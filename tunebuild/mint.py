@@ -167,9 +167,14 @@ def demanded(generated: Generated, app: App, asked: Asked) -> tuple[Seat, ...]:
         left = asked_of(generated, app, scope, asked)
         for name in scope.families:
             chosen += (seat for seat in generated.plan.family(name).family.seats if seat.key in left)
-    if not chosen:
-        require_named(generated.manifest, asked.only)
     return tuple(chosen)
+
+
+def would_race(generated: Generated, app: App, asked: Asked) -> tuple[str, ...]:
+    """The keys that a mint would race, by the builtin tuner or by scopes' own."""
+    require_named(generated.manifest, asked.only)
+    scopes = (one for one in resolve.app_scopes(generated.manifest, app) if one.tuner != "none")
+    return tuple(key for scope in scopes for key in asked_of(generated, app, scope, asked))
 
 
 def require_named(manifest: Manifest, only: str) -> None:

@@ -4,6 +4,7 @@ of their own, and the normal build."""
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -253,9 +254,12 @@ def _run_tuner(
     if only:
         environ["TUNEBUILD_ONLY"] = only
     say(f"tunebuild: tuning scope {scope.name} with {os.path.basename(scope.tuner)}")
+    command = [sys.executable, scope.tuner]
+    if environ.get("TUNEBUILD_VERBOSITY") == "verbose":
+        say(f"tunebuild: {shlex.join(command)}")
     try:
         with subprocess.Popen(
-            [sys.executable, scope.tuner], cwd=scope.root or generated.root, env=environ, stdin=subprocess.DEVNULL,
+            command, cwd=scope.root or generated.root, env=environ, stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
         ) as process:  # fmt: skip
             assert process.stdout is not None

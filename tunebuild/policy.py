@@ -296,9 +296,9 @@ def _banner(state: ScopeState) -> str:
 class Start:
     """What is the same for all scopes of one start.
 
-    ``forced``: `--tune`, with the filter ``only`` of `--tune-only`. ``depth``: relaunches of this very app so
-    far. ``suppressed``: the knob that forbids minting, printed as it is. ``waiting``: what to say where the last mint
-    was refused or failed a while ago and no other is tried yet, "" where one may be.
+    ``forced``: `--tune`. ``only``: the filter of `--tune-only`, else of TUNEBUILD_ONLY. ``depth``: relaunches of this
+    very app so far. ``suppressed``: the knob that forbids minting, printed as it is. ``waiting``: what to say where the
+    last mint was refused or failed a while ago and no other is tried yet, "" where one may be.
     """
 
     policy: Policy

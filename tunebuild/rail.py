@@ -68,7 +68,8 @@ def prepare(
     tuned: tuple[str, ...] = ()
     stop = False
     if not artifact.rail_off(environ, frozen=False):
-        start = replace(_start(generated, app, forced or bool(only), only, environ), suppressed=suppressed)
+        wanted = only or environ.get("TUNEBUILD_ONLY", "")
+        start = replace(_start(generated, app, forced or bool(only), wanted, environ), suppressed=suppressed)
         if start.forced and not app.scopes:
             say(f"tunebuild: {app.name} declares no scope: nothing to tune")
         tuned, stop = _serve(generated, app, start, environ, say)
@@ -92,8 +93,9 @@ def _serve(
     for scope in app.scopes:
         state = _state(generated, app, scope, environ)
         due = policy.at_start(state, start)
-        if "adopt" in due.actions:
-            _adopt(generated, state, say)
+        if "adopt" in due.actions and not _adopt(generated, state, say):
+            state = replace(state, adoption=Adoption("none", scope))
+            due = policy.at_start(state, start)
         if "resolve" in due.actions:
             _resolve(generated, state, say)
         if "resolve" in due.actions and _state(generated, app, scope, environ).verdict.complete:
@@ -121,7 +123,7 @@ def _race(
     say: Say,
 ) -> list[str]:
     """Race the scopes that are due; the names of those that are complete now."""
-    racing = _named(generated.manifest, racing, say)
+    racing = _named(generated.manifest, racing, start, say)
     if not racing:
         return []
     silent = environ.get("TUNEBUILD_VERBOSITY") == "silent"
@@ -147,18 +149,29 @@ def _race(
     return done
 
 
-def _named(project: Manifest, racing: list[tuple[ScopeState, Due]], say: Say) -> list[tuple[ScopeState, Due]]:
-    """Those of which the filter names a seat; where it names none at all, that is said."""
-    keys = {state.scope.name: policy.demand(project, state.scope).keys for state, _ in racing}
-    named = [
-        (state, due)
+def _named(
+    project: Manifest, racing: list[tuple[ScopeState, Due]], start: policy.Start, say: Say
+) -> list[tuple[ScopeState, Due]]:
+    """Those of which a seat is due and named by the start's filter, with the names of such seats; where it names none
+    at all, that is said."""
+    due_keys = {
+        state.scope.name: [
+            key
+            for key in policy.demand(project, state.scope).keys
+            if start.forced or policy.selected(due.only, key)
+        ]
         for state, due in racing
-        if any(policy.selected(due.only, key) for key in keys[state.scope.name])
-    ]
+    }
+    named: list[tuple[ScopeState, Due]] = []
+    for state, due in racing:
+        keys = [key for key in due_keys[state.scope.name] if policy.selected(start.only, key)]
+        if keys:
+            named.append((state, replace(due, only=",".join(f"={key}" for key in keys))))
     if racing and not named:
-        known = ", ".join(key for scope in keys.values() for key in scope)
-        only = racing[0][1].only
-        say(f"tunebuild: no seat's name holds a token of {only!r}: nothing to race; the seats are: {known}")
+        known = ", ".join(key for keys in due_keys.values() for key in keys)
+        say(
+            f"tunebuild: no seat's name holds a token of {start.only!r}: nothing to race; the seats are: {known}"
+        )
     return named
 
 
@@ -209,8 +222,9 @@ def _state(generated: Generated, app: App, scope: str, environ: Mapping[str, str
 # --- the actions ----------------------------------------------------------------------------------
 
 
-def _adopt(generated: Generated, state: ScopeState, say: Say) -> None:
-    """Fill what the sidecar does not hold fresh from the class profile; a failed write is only told."""
+def _adopt(generated: Generated, state: ScopeState, say: Say) -> bool:
+    """Fill what the sidecar does not hold fresh from the class profile. A failed write is told: nothing is adopted, and
+    the scope is due what it is without a profile."""
     adoption = state.adoption
     entries = dict(adoption.entries)
     change = Change(
@@ -222,9 +236,11 @@ def _adopt(generated: Generated, state: ScopeState, say: Say) -> None:
     )
     try:
         _save(generated, Path(state.sidecar), change)
-        say(f"tunebuild: {partial_message(adoption)}")
     except WorkFailed as error:
         say(f"tunebuild: the {adoption.cpu_class} profile was not adopted: {error.what}")
+        return False
+    say(f"tunebuild: {partial_message(adoption)}")
+    return True
 
 
 def _adopted(generated: Generated, adoption: Adoption, key: str) -> Built:

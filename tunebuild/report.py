@@ -42,7 +42,8 @@ def tuned(stamps: Stamps) -> int:
 
 
 def status_json(stamps: Stamps, states: Sequence[ScopeState]) -> dict[str, Json]:
-    """`{"app", "families": [...], "scopes": [...]}`. A suffix is "" for the reference body.
+    """`{"app", "families": [...], "scopes": [...]}`. A suffix is "" for the reference body. A path is that of the file
+    which named the row, and where none did that of the sidecar, which might.
 
     A scope's ``complete`` speaks of the sidecar alone; what a profile does for it stands in ``detail``: that it covers
     the scope, what it leaves to race and why, or that it is there and does not serve.
@@ -55,7 +56,7 @@ def status_json(stamps: Stamps, states: Sequence[ScopeState]) -> dict[str, Json]
                 "scope": stamp.scope,
                 "suffix": "" if stamp.suffix == REFERENCE else stamp.suffix,
                 "source": stamp.source,
-                "path": stamp.path,
+                "path": stamp.path or next((state.sidecar for state in states), ""),
             }
             for stamp in stamps.seats
         ],

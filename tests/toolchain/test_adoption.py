@@ -202,6 +202,20 @@ def test_race_of_one_seat_of_a_covered_scope_leaves_the_others_to_the_profile(jo
     assert "scope one is covered" in joined.run().stderr
 
 
+def test_adoption_that_cannot_be_written_is_told_and_the_resolver_is_asked(joined: Tree) -> None:
+    joined.edit('tuner = "tuner.py"', 'tuner = "tuner.py"\nresolver = "resolver.py:answer"')
+    (joined.root / "resolver.py").write_text(
+        "import os\n\n\ndef answer(scope, path, demand):\n    os.rmdir(path)\n    return False\n"
+    )
+    ship(joined, {"f": "u2"})
+    joined.build()
+    joined.sidecar.mkdir()
+    done = joined.run()
+    assert f"tunebuild: the {OWN_CLASS} profile was not adopted: " in done.stderr
+    assert "adopts" not in done.stderr and tuner_lines(done.stderr) == [NO_FILTER]
+    assert joined.winners == {"f": "u2", "g": "u2"} and done.stdout.endswith(TUNED_STATUS)
+
+
 def test_tuner_that_fails_after_a_partial_adoption_leaves_what_was_adopted(joined: Tree) -> None:
     ship(joined, {"f": "u2"})
     done = joined.run(FAIL="1")

@@ -112,6 +112,41 @@ def test_filter_that_names_no_seat_is_said_and_the_program_runs_untouched(minted
     assert said in done.stderr and done.returncode == 0 and not minted.sidecar.exists()
 
 
+def test_filter_of_the_environment_narrows_what_a_start_races(fresh: Tree) -> None:
+    done = fresh.run(TUNEBUILD_ONLY="g")
+    assert tuner_lines(done.stderr) == ["{'ONLY': '=g', 'RELAUNCH': ''}"] and fresh.winners == {"g": "u2"}
+    assert "scope two into" in done.stderr and "scope one into" not in done.stderr
+    again = fresh.run(TUNEBUILD_ONLY="g")
+    assert tuner_lines(again.stderr) == [] and "g: u2 (manifest)" in again.stdout
+    said = "tunebuild: no seat's name holds a token of 'g': nothing to race; the seats are: f"
+    assert said in again.stderr.splitlines()
+    fresh.run("--", "--tune", WINNER="u1", TUNEBUILD_ONLY="g")
+    assert fresh.winners == {"g": "u1"}
+    fresh.run("--", "--tune-only=f", TUNEBUILD_ONLY="g")
+    assert fresh.winners == {"f": "u2", "g": "u1"}, "what is asked of this start outranks it"
+
+
+def test_dry_run_names_what_the_scopes_own_tuners_would_race(minted: Tree) -> None:
+    assert minted.tool("mint", "--app", "demo", "--dry-run").stdout == "f\ng\n"
+    assert minted.tool("mint", "--app", "demo", "--dry-run", "--only", "=g").stdout == "g\n"
+    assert minted.tool("mint", "--app", "demo", "--dry-run", "--stale").stdout == "nothing to race\n"
+    minted.edit('module = "b"\ntuner = "tuner.py"', 'module = "b"\ntuner = "none"')
+    assert minted.tool("mint", "--app", "demo", "--dry-run").stdout == "f\n"
+
+
+@pytest.mark.parametrize("word", ["quiet", "verbose"])
+def test_tuner_of_a_mint_by_hand_is_told_how_loud_it_may_be(fresh: Tree, word: str) -> None:
+    with (fresh.root / "tuner.py").open("a") as stream:
+        stream.write('open("loud", "a").write(os.environ["TUNEBUILD_VERBOSITY"] + ";")\n')
+    done = fresh.tool("mint", "--app", "demo", f"--{word}")
+    loud = {"quiet": "silent", "verbose": "verbose"}[word]
+    assert done.returncode == 0 and (fresh.root / "loud").read_text() == f"{loud};" * 2
+    command = f"tunebuild: {sys.executable} {fresh.root / 'tuner.py'}".replace(
+        str(fresh.root), f"'{fresh.root}"
+    )
+    assert (f"{command}'" in done.stderr) == (word == "verbose")
+
+
 def test_failing_tuner_leaves_the_scope_incomplete_and_the_program_runs(fresh: Tree) -> None:
     done = fresh.run(FAIL="1")
     assert done.returncode == 0 and PLAIN_STATUS in done.stdout and not fresh.sidecar.exists()
@@ -599,6 +634,14 @@ def test_tuner_that_fails_or_refuses_ships_nothing_and_keeps_the_older_bundle(
     assert minted.run().stderr == "", "the tree keeps its executable and its winners"
 
 
+def test_paranoid_release_is_one_without_quick(minted: Tree) -> None:
+    done = minted.tool("release", "--app", "demo", "--paranoid")
+    assert done.returncode == 0 and "scope one: mint, a release measures what it ships" in done.stderr
+    quick = minted.tool("release", "--app", "demo", "--paranoid", "--quick")
+    assert "tunebuild: --paranoid asks for what --quick leaves out: --quick it is" in quick.stderr
+    assert quick.returncode == 0 and "scope one: inherit" in quick.stderr
+
+
 def test_quick_release_of_an_incomplete_box_mints_and_says_why(fresh: Tree) -> None:
     done = fresh.tool("release", "--app", "demo", "--quick")
     assert done.returncode == 0 and done.stderr.count("--quick inherits a complete sidecar only") == 2
@@ -701,7 +744,7 @@ def test_table_log_function_proof_and_command_tell_the_same_rows(minted: Tree) -
     document = json.loads(minted.tool("status", "--app", "demo", "--json").stdout.splitlines()[-1])
     rows = [(row["family"], row["scope"], row["suffix"], row["source"]) for row in document["families"]]
     assert rows == [("f", "one", "u1", "fallback"), ("g", "two", "u2", "manifest")]
-    assert [row["path"] for row in document["families"]] == ["", str(minted.sidecar)]
+    assert [row["path"] for row in document["families"]] == [str(minted.sidecar)] * 2, "where it would stand"
     one, two = document["scopes"]
     assert (one["scope"], one["complete"], one["reason"]) == ("one", False, "version")
     assert "recorded 1, expected 2" in one["detail"]
