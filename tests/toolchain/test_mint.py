@@ -265,6 +265,26 @@ def test_a_winner_set_by_hand_without_its_race_is_named_so_and_does_not_ship(qui
     assert "set by hand" not in quick.run("why", "dot_f32").stdout
 
 
+def test_a_companions_winner_set_by_hand_neither_ships_nor_is_exported(tmp_path: Path) -> None:
+    project = example("packed", tmp_path)
+    project.edit("tune.toml", "[family.matvec]\n", '[scope.packed]\ndefaults = "profiles"\n[family.matvec]\n')
+    project.run("mint", **LOUD)
+    path = project.root / "packed.tune.json"
+    record = json.loads(path.read_text())
+    raced = record["kernels"]["rowsum"]
+    record["kernels"]["rowsum"] = raced[:-1] + ("1" if raced.endswith("2") else "2")
+    del record["digest"]
+    path.write_text(json.dumps(record))
+    fix = "run `tunebuild mint --only =matvec.few,=matvec.many`"
+    done = project.run("release", "--quick", code=3, **LOUD)
+    assert "failed: winners: set by hand, not measured: rowsum" in done.stderr and fix in done.stderr
+    refused = project.run("profile", "export", code=3)
+    assert "rowsum was set by hand, not by its race" in refused.stderr and fix in refused.stderr
+    assert not (project.root / "dist").exists() and not (project.root / "profiles").exists()
+    project.run("mint", "--only", "=matvec.few,=matvec.many", **LOUD)
+    project.run("release", "--quick", **LOUD)
+
+
 def test_a_build_says_which_winner_went_stale_by_what(quick: Project) -> None:
     quick.run("mint", **LOUD)
     quick.edit("tune.toml", '"-O3"', '"-O2"')

@@ -756,6 +756,27 @@ def test_table_log_function_proof_and_command_tell_the_same_rows(minted: Tree) -
     assert proof == [f"demo\t{family}\t{suffix}\t{source}" for family, _, suffix, source in rows]
 
 
+def test_reference_bodies_and_the_generated_header_are_plain_c(minted: Tree, tmp_path: Path) -> None:
+    program = tmp_path / "plain.c"
+    program.write_text(
+        "int main(void)\n{\n    int32_t x[3] = {1, 2, 3};\n    g(x, 3);\n    return f(x, 3) == 0;\n}\n"
+    )
+    bodies = sorted(minted.root.glob("kernels/templates/*/reference.c"))
+    assert len(bodies) == 2
+    flags = (
+        "-std=c17",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        f"-I{minted.root / 'generated/include'}",
+        "-include",
+        "pair.h",
+    )
+    compiled = minted.call("cc", *flags, program, *bodies, "-o", tmp_path / "plain")
+    assert compiled.returncode == 0, compiled.stderr
+    assert minted.call(tmp_path / "plain").returncode == 0
+
+
 def test_status_of_no_named_app_tells_how_the_others_stand(minted: Tree) -> None:
     for told in ("before a build", "after it"):
         said = minted.tool("status").stdout
@@ -773,7 +794,16 @@ def test_status_of_cleared_stamps_names_no_row(minted: Tree) -> None:
 
 @pytest.mark.parametrize(
     "words",
-    [("check",), ("status",), ("why", "f"), ("profile", "list"), ("box",), ("history",)],
+    [
+        ("check",),
+        ("status",),
+        ("status", "--fleet", "."),
+        ("why", "f"),
+        ("profile", "list"),
+        ("box",),
+        ("history",),
+        ("mint", "--dry-run"),
+    ],
     ids=lambda words: words[0],
 )
 def test_reading_command_obeys_no_policy_and_makes_nothing(fresh: Tree, words: tuple[str, ...]) -> None:
