@@ -36,7 +36,9 @@ class Compiler:
 
     name: str  # the toolchain's, "" for the default one
     argv: tuple[str, ...]
-    flags: tuple[str, ...]  # the options it was named with, and what its kind needs for portable, reproducible objects
+    flags: tuple[
+        str, ...
+    ]  # the options it was named with, and what its kind needs for portable, reproducible objects
     kind: Kind
     version: str  # the first line it says of itself
     target: str  # "x86_64", "aarch64", ...
@@ -307,45 +309,26 @@ def accepts(
     known = _load(memo).get(key)
     if isinstance(known, bool):
         return known
-    answer = _try_flags(compiler, asked, environ)
+    answer = _makes(compiler, (*asked, "-Werror", "-c"), environ)
     _store(memo, key, answer)
     return answer
 
 
-def _try_flags(compiler: Compiler, flags: tuple[str, ...], environ: Mapping[str, str]) -> bool:
-    import tempfile
-
-    with tempfile.TemporaryDirectory(prefix="tunebuild-") as folder:
-        source = Path(folder) / "probe.c"
-        source.write_text("int tb_probe(int x) { return x + 1; }\n")
-        output = f"{folder}/probe.o"
-        command = [*compiler.argv, *compiler.flags, *flags, "-Werror", "-c", str(source), "-o", output]
-        try:
-            done = subprocess.run(
-                command,
-                env={**environ, **dict(compiler.environ), "LC_ALL": "C"},
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                timeout=PROBE_TIMEOUT_S,
-            )
-        except (OSError, subprocess.SubprocessError):
-            return False
-    return done.returncode == 0
-
-
 def links(compiler: Compiler, flags: Iterable[str], environ: Mapping[str, str] = os.environ) -> bool:
     """Whether a shared library links with these flags: a compiler may take what its libraries lack."""
+    return _makes(compiler, (*flags, "-fPIC", "-shared"), environ)
+
+
+def _makes(compiler: Compiler, words: tuple[str, ...], environ: Mapping[str, str]) -> bool:
+    """Whether the compiler makes something of a small file by these words."""
     import tempfile
 
     with tempfile.TemporaryDirectory(prefix="tunebuild-") as folder:
         source = Path(folder) / "probe.c"
         source.write_text("int tb_probe(int x) { return x + 1; }\n")
-        command = [
-            *compiler.argv, *compiler.flags, *flags, "-fPIC", "-shared", str(source), "-o", f"{folder}/probe.so",
-        ]  # fmt: skip
         try:
             done = subprocess.run(
-                command,
+                [*compiler.argv, *compiler.flags, *words, str(source), "-o", f"{folder}/probe"],
                 env={**environ, **dict(compiler.environ), "LC_ALL": "C"},
                 stdin=subprocess.DEVNULL,
                 capture_output=True,

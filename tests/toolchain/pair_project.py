@@ -6,6 +6,7 @@ import json
 import os
 from pathlib import Path
 
+import step_family
 from conftest import Project
 
 from tunebuild import generate, host, record, sidecar
@@ -34,19 +35,6 @@ module = "two"
 version_of = "versions/TWO_VERSION"
 defaults = "profiles"
 """
-FAMILY = """
-[family.{name}]
-module = "{module}"
-prototype = "void {name}(float *y, size_t n)"
-fallback = "u1"
-[family.{name}.grid.axes]
-u = [1, 2]
-[family.{name}.args]
-y = {{ inout = "f32[n]" }}
-[family.{name}.workload.l1]
-n = 4096
-"""
-BODY = "{\n    for (size_t i = 0; i < n; i++) y[i] = STEP(y[i]);\n}\n"
 MEASURED = {"add": ("u2", "manifest"), "mul": ("u2", "manifest")}
 SHIPPED = {"add": ("u2", "profile"), "mul": ("u2", "profile")}
 FALLEN = {"add": ("u1", "fallback"), "mul": ("u1", "fallback")}
@@ -59,11 +47,9 @@ def made_in(folder: Path) -> Project:
     made = Project(root, home, home / "cache")
     text = TOML
     for name, module, step in (("add", "one", "x + 1.0f"), ("mul", "two", "x * 2.0f")):
-        text += FAMILY.format(name=name, module=module)
-        head = f"#include <stddef.h>\n#define STEP(x) ({step})\n"
-        folder_of = f"kernels/templates/{name}"
-        made.write(f"{folder_of}/reference.c", f"{head}void {name}(float *y, size_t n)\n{BODY}")
-        made.write(f"{folder_of}/kernel.c.j2", f"{head}/* {{{{ u }}}} */\n{{{{ prototype }}}}\n{BODY}")
+        text += step_family.table(name, module)
+        for file, content in step_family.files(name, f"#define STEP(x) ({step})").items():
+            made.write(f"kernels/templates/{name}/{file}", content)
     made.write("tune.toml", text)
     return made
 

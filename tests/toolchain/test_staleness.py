@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import step_family
 
 from tunebuild import host, policy, record, sidecar
 from tunebuild.generate import Generated, generate
@@ -14,19 +15,6 @@ from tunebuild.model import REFERENCE, Verdict
 from tunebuild.upsert import Change
 
 pytestmark = pytest.mark.cc
-
-FAMILY = """
-[family.{name}]
-prototype = "void {name}(float *y, size_t n)"
-fallback = "u1"
-[family.{name}.grid.axes]
-u = [1, 2]
-[family.{name}.args]
-y = {{ inout = "f32[n]" }}
-[family.{name}.workload.l1]
-n = 4096
-"""
-BODY = "{\n    for (size_t i = 0; i < n; i++) /* one by one */\n        y[i] = STEP(y[i]);\n}\n"
 
 
 @pytest.fixture
@@ -36,13 +24,12 @@ def project(tmp_path: Path) -> Path:
     text = '[project]\nname = "p"\n[build]\ninclude = ["kernels/include"]\n'
     (root / "kernels/include").mkdir(parents=True)
     (root / "kernels/include/step.h").write_text("#define STEP(x) ((x) + 1.0f)\n")
-    for name, head in (("add", '#include "step.h"\n'), ("mul", "#define STEP(x) ((x) * 2.0f)\n")):
+    for name, head in (("add", '#include "step.h"'), ("mul", "#define STEP(x) ((x) * 2.0f)")):
         folder = root / "kernels/templates" / name
         folder.mkdir(parents=True)
-        start = f"#include <stddef.h>\n{head}"
-        (folder / "reference.c").write_text(f"{start}void {name}(float *y, size_t n)\n{BODY}")
-        (folder / "kernel.c.j2").write_text(f"{start}/* {{{{ u }}}} */\n{{{{ prototype }}}}\n{BODY}")
-        text += FAMILY.format(name=name)
+        for file, content in step_family.files(name, head).items():
+            (folder / file).write_text(content)
+        text += step_family.table(name)
     (root / "tune.toml").write_text(text)
     mint(root)
     return root
@@ -252,30 +239,23 @@ def test_header_is_followed_however_it_is_included(project: Path, form: str, fil
     assert found.reason == "stale_binary" and "mul (header extra/far.h changed)" in found.detail
 
 
+PLACES = {
+    "C_INCLUDE_PATH": ("extra", "kernel.c.j2"),
+    "CPATH": ("extra", "reference.c"),
+    "CC": ("gcc -Iextra", "reference.c"),
+}
+
+
+@pytest.mark.parametrize("variable", PLACES)
 def test_header_found_through_the_environment_is_followed(
-    project: Path, monkeypatch: pytest.MonkeyPatch
+    project: Path, monkeypatch: pytest.MonkeyPatch, variable: str
 ) -> None:
+    value, file = PLACES[variable]
     (project / "extra").mkdir()
     (project / "extra/far.h").write_text("#define FAR_STEP 1\n")
-    monkeypatch.setenv("C_INCLUDE_PATH", str(project / "extra"))
+    monkeypatch.setenv(variable, value)
     edit(
-        project / "kernels/templates/mul/kernel.c.j2",
-        "#include <stddef.h>",
-        "#include <stddef.h>\n#include <far.h>",
-    )
-    mint(project)
-    edit(project / "extra/far.h", "FAR_STEP 1", "FAR_STEP 2")
-    assert "mul (header extra/far.h changed)" in judge(project).detail
-
-
-def test_header_found_through_the_compilers_own_command_is_followed(
-    project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (project / "extra").mkdir()
-    (project / "extra/far.h").write_text("#define FAR_STEP 1\n")
-    monkeypatch.setenv("CC", "gcc -Iextra")
-    edit(
-        project / "kernels/templates/mul/reference.c",
+        project / "kernels/templates/mul" / file,
         "#include <stddef.h>",
         "#include <stddef.h>\n#include <far.h>",
     )
@@ -286,8 +266,7 @@ def test_header_found_through_the_compilers_own_command_is_followed(
 
 def test_constants_of_another_module_count_where_their_header_is_included(project: Path) -> None:
     text = (project / "tune.toml").read_text()
-    text = text.replace("[family.mul]\n", '[family.mul]\nmodule = "one"\n')
-    text = text.replace("[family.add]\n", '[family.add]\nmodule = "one"\n')
+    text = text.replace('module = "m"', 'module = "one"')
     (project / "tune.toml").write_text(f"{text}[module.two]\nconstants = {{ TILE = 3 }}\n[module.one]\n")
     edit(
         project / "kernels/templates/mul/kernel.c.j2",

@@ -11,6 +11,7 @@ import os
 from pathlib import Path
 
 import pytest
+import step_family
 from conftest import Project
 
 from tunebuild import generate, host, record, sidecar
@@ -20,18 +21,6 @@ from tunebuild.upsert import Change
 
 pytestmark = pytest.mark.cc
 
-FAMILY = """
-[family.{name}]
-module = "{module}"
-prototype = "void {name}(float *x, size_t n)"
-fallback = "u1"
-[family.{name}.grid.axes]
-u = [1, 2]
-[family.{name}.args]
-x = {{ inout = "f32[n]" }}
-[family.{name}.workload.l1]
-n = 4096
-"""
 LIBRARY = """
 [project]
 name = "mathlib"
@@ -45,7 +34,7 @@ constants = { VEC_VERSION = 4 }
 module = "vec"
 version_of = "vec/VEC_VERSION"
 defaults = "profiles"
-""" + FAMILY.format(name="scale", module="vec")
+""" + step_family.table("scale", "vec")
 APP = """
 [project]
 name = "tool"
@@ -58,7 +47,7 @@ module = "mine"
 [app.demo]
 kind = "exe"
 sources = ["demo.c"]
-""" + FAMILY.format(name="shift", module="mine")
+""" + step_family.table("shift", "mine")
 MAIN = """#include "demo.h"
 int main(void)
 {
@@ -69,7 +58,6 @@ int main(void)
     return 0;
 }
 """
-BODY = "{\n    for (size_t i = 0; i < n; i++) x[i] = STEP(x[i]);\n}\n"
 
 
 @pytest.fixture
@@ -83,11 +71,11 @@ def roots(tmp_path: Path) -> tuple[Project, Project]:
     app.write("tune.toml", APP)
     app.write("demo.c", "#include <stdio.h>\n" + MAIN)
     for project, folder, name, head in (
-        (library, "templates/scale", "scale", '#include <stddef.h>\n#include "step.h"\n'),
-        (app, "kernels/templates/shift", "shift", "#include <stddef.h>\n#define STEP(x) ((x) + 1.0f)\n"),
+        (library, "templates", "scale", '#include "step.h"'),
+        (app, "kernels/templates", "shift", "#define STEP(x) ((x) + 1.0f)"),
     ):
-        project.write(f"{folder}/reference.c", f"{head}void {name}(float *x, size_t n)\n{BODY}")
-        project.write(f"{folder}/kernel.c.j2", f"{head}/* {{{{ u }}}} */\n{{{{ prototype }}}}\n{BODY}")
+        for file, content in step_family.files(name, head).items():
+            project.write(f"{folder}/{name}/{file}", content)
     return library, app
 
 
