@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from tunebuild import features, history, policy, progress, record, resolve, sidecar
+from tunebuild import children, features, history, policy, progress, record, resolve, sidecar
 from tunebuild.document import PROTECTED_NOTES, Json, Scalar
 from tunebuild.errors import Refused, UsageError
 from tunebuild.generate import Generated, generate
@@ -37,6 +37,10 @@ __all__ = [
 
 PROJECT = "TB_PROJECT"
 """The variable in which a mint names the folder of the tune.toml that it mints: what is built is built there."""
+if PROJECT in os.environ and children.RELAYED in os.environ:
+    children.end_with(
+        int(os.environ[children.RELAYED])
+    )  # a tuner does not outlive its mint, even a killed one
 
 _C_TYPES: Mapping[str, type[ctypes._CData]] = {
     "float": ctypes.c_float, "double": ctypes.c_double, "char": ctypes.c_int8, "size_t": ctypes.c_size_t,

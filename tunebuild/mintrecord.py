@@ -8,7 +8,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tunebuild import (
@@ -34,7 +34,7 @@ from tunebuild.measure import PROTOCOL_VERSION
 from tunebuild.mint import Asked, Minted, Progress, asked_of, mint, require_named, word
 from tunebuild.model import REFERENCE, App, Scope
 from tunebuild.upsert import Change
-from tunebuild.verdict import versions_of
+from tunebuild.verdict import Found, versions_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ def run(root: Path, asked: Asked, progress: Progress, say: building.Say) -> Fini
     :raises Refused: with nothing changed but a stub in the history.
     """
     require_named(manifest.read(root), asked.only)
-    with children.tuning(root, "another mint runs here, waiting for it"):
+    with children.tuning(root, "another race runs here, waiting for it"):
         return _run(root, asked, progress, say)
 
 
@@ -81,7 +81,7 @@ def _run(root: Path, asked: Asked, progress: Progress, say: building.Say) -> Fin
         diff = tuple(mintdiff.lines(mintdiff.diff(read.found, found)))
     own = None if codes else written  # tuners of scopes have written since
     archived = _archive(read.path, minted.generated.box.identity, failed, asked, own)
-    _note_refusals(minted, failed, asked)
+    _note_refusals(minted, _left_open(minted, failed, found), asked)
     built = building.build(root, "normal", enforce=False, say=say)
     status = building.status_of(built.generated, built.generated.app(minted.app.name))
     return Finished(minted, status, read.path, diff, archived, failed)
@@ -113,6 +113,19 @@ def _archive(
         return history.archive(path, identity, written=written, environ=asked.environ)
     note = "; ".join(f"the tuner of scope {scope} ended with {code}" for scope, code in failed)
     return history.archive_failed(path, identity, verdict="failed", note=note, environ=asked.environ)
+
+
+def _left_open(
+    minted: Minted, failed: tuple[tuple[str, int], ...], found: Found
+) -> tuple[tuple[str, int], ...]:
+    """Those of the tuners that failed whose scope is incomplete: what a tuner records decides, not its exit code."""
+    now = replace(minted.generated.records[minted.app.name], found=found)
+    scopes = {scope.name: scope for scope in minted.generated.manifest.scopes}
+    return tuple(
+        (name, code)
+        for name, code in failed
+        if not now.verdict(policy.demand(minted.generated.manifest, scopes[name])).complete
+    )
 
 
 def _note_refusals(minted: Minted, failed: tuple[tuple[str, int], ...], asked: Asked) -> None:
@@ -247,6 +260,7 @@ def _run_tuner(
     path = generated.records[app.name].path
     environ = {
         **asked.environ,
+        **children.ours(),
         "TUNEBUILD_MODE": "tune",
         "TUNEBUILD_MANIFEST": str(path),
         harness.PROJECT: str(generated.root),

@@ -127,7 +127,7 @@ def _race(
     if not racing:
         return []
     silent = environ.get("TUNEBUILD_VERBOSITY") == "silent"
-    words = "" if silent else "another start tunes here, waiting for it"
+    words = "" if silent else "another race runs here, waiting for it"
     with children.tuning(generated.root, words):
         done, left = _still_open(generated, app, racing, start, environ)
         if not left:

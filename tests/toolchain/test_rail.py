@@ -200,6 +200,20 @@ def test_failed_tuner_that_a_person_ran_keeps_the_next_start_from_running_it(fre
     assert fresh.run().stdout.endswith(TUNED_STATUS)
 
 
+def test_tuner_that_records_everything_and_exits_1_keeps_no_start_waiting(fresh: Tree) -> None:
+    with (fresh.root / "tuner.py").open("a") as stream:
+        stream.write("sys.exit(1)\n")
+    done = fresh.run()
+    assert done.stdout.endswith(TUNED_STATUS)
+    assert "tunebuild: scope one is complete; the tuner exited 1" in done.stderr
+    template = fresh.root / "kernels/templates/f/kernel.c.j2"
+    template.write_text(template.read_text().replace("{\n", "{\n    (void)n;\n", 1))
+    again = fresh.tool("run", "demo", WINNER="u1")
+    assert (
+        tuner_lines(again.stderr) == ["{'ONLY': '=f', 'RELAUNCH': ''}"] and "f: u1 (manifest)" in again.stdout
+    )
+
+
 def test_box_that_is_too_loud_is_probed_by_the_first_start_alone(fresh: Tree) -> None:
     for scope in ("a", "b"):
         fresh.edit(f'module = "{scope}"\ntuner = "tuner.py"', f'module = "{scope}"')
@@ -258,7 +272,7 @@ def test_mint_of_what_is_stale_waits_for_a_start_and_finds_its_work_done(fresh: 
     said, told = start.communicate()
     assert said.endswith(TUNED_STATUS) and len(tuner_lines(told)) == 2
     assert done.returncode == 0 and tuner_lines(done.stdout + done.stderr) == []
-    assert "another mint runs here, waiting for it" in done.stderr
+    assert "another race runs here, waiting for it" in done.stderr
 
 
 def living(root: Path) -> list[int]:
@@ -273,14 +287,14 @@ def living(root: Path) -> list[int]:
 
 
 @pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="this system cannot watch a process")
-@pytest.mark.parametrize("door", ["executable", "command"])
-def test_start_that_is_killed_takes_its_tool_and_its_tuner_along(fresh: Tree, door: str) -> None:
-    command = (fresh.exe,) if door == "executable" else (sys.executable, "-m", "tunebuild", "run", "demo")
-    start = fresh.begin(*command, PAUSE="3600")
+@pytest.mark.parametrize("door", ["executable", "run demo", "mint --app demo"])
+def test_start_or_mint_that_is_killed_takes_its_tool_and_its_tuner_along(fresh: Tree, door: str) -> None:
+    tool = (sys.executable, "-m", "tunebuild", *door.split())
+    start = fresh.begin(*((fresh.exe,) if door == "executable" else tool), PAUSE="3600")
     assert start.stderr is not None
     while "tuner at work" not in (line := start.stderr.readline()):
         assert line, "it ended"
-    assert len(living(fresh.root)) >= 3
+    assert len(living(fresh.root)) >= 2
     start.kill()
     start.communicate()
     while living(fresh.root):
