@@ -634,6 +634,11 @@ def test_status_counts_profiles_as_tuned_and_hints_at_the_rest(demo: Demo) -> No
     assert len(demo.run().stdout.splitlines()) == 7, "where nothing can be done, nothing is asked for"
 
 
+def test_status_of_an_artifact_without_seats_says_nothing(demo: Demo) -> None:
+    demo.make(baked(stamps=()))
+    assert demo.run().stdout == "BODY first depth=none\n"
+
+
 def test_program_that_falls_off_main_returns_0_and_others_their_code(demo: Demo) -> None:
     for body, code in (("int main(void) { return 7; }", 7), ("int main(void) { }", 0)):
         demo.make(baked(), body=body)

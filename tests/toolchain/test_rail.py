@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import pty
 import re
 import shutil
 import subprocess
@@ -247,6 +248,20 @@ def test_starts_at_the_same_time_tune_once_and_all_of_them_serve_it(fresh: Tree)
     for number, (said, told) in enumerate(ended):
         assert said == f"sum 5\nargument {number}\n" + TUNED_STATUS, told
     assert tuner_lines("".join(told for _, told in ended)) == [NO_FILTER, NO_FILTER]
+
+
+def test_program_whose_author_calls_the_guard_tunes_there_and_not_before(fresh: Tree) -> None:
+    fresh.edit('kind = "exe"', 'kind = "exe"\nguard = "manual"')
+    path = fresh.root / "apps/demo.c"
+    call = "int stop = argc > 1 ? demo_tune_guard(argc, argv) : 0; if (stop) return stop;"
+    path.write_text(path.read_text().replace("{\n", f'{{\n    puts("first"); {call}\n', 1))
+    fresh.build()
+    done = fresh.run()
+    assert done.stdout == "first\nsum 5\n" + PLAIN_STATUS and done.stderr == "", "nobody called it"
+    done = fresh.run("x")
+    assert done.stdout == "first\nfirst\nsum 5\nargument x\n" + TUNED_STATUS
+    refused = fresh.run("x", TUNEBUILD_POLICY="nonsense")
+    assert refused.returncode == 2 and refused.stdout == "first\n"
 
 
 def test_start_waits_for_a_mint_by_hand_and_serves_what_it_wrote(fresh: Tree) -> None:
@@ -798,6 +813,35 @@ def test_status_of_no_named_app_tells_how_the_others_stand(minted: Tree) -> None
         assert said.endswith("\nother apps: demo 2/2 tuned; --app NAME shows one\n"), told
         minted.build()
     assert "other apps" not in minted.tool("status", "--app", "pair").stdout
+
+
+@pytest.mark.parametrize(
+    ("environ", "coloured"),
+    [({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False), ({"NO_COLOR": ""}, True)],
+    ids=str,
+)
+def test_status_is_coloured_on_a_terminal_that_wants_it(
+    minted: Tree, environ: dict[str, str], coloured: bool
+) -> None:
+    screen, inner = pty.openpty()
+    command = (sys.executable, "-m", "tunebuild", "status", "--app", "demo")
+    plain = {name: value for name, value in minted.environ({}).items() if name != "NO_COLOR"}
+    done = subprocess.run(
+        command,
+        cwd=minted.root,
+        env={**plain, "TERM": "xterm", **environ},
+        stdin=-3,
+        stdout=inner,
+        check=True,
+    )
+    os.close(inner)
+    shown = b""
+    with contextlib.suppress(OSError):  # the terminal's end
+        while data := os.read(screen, 4096):
+            shown += data
+    os.close(screen)
+    assert done.returncode == 0 and b"scope one: " in shown and (b"\x1b[" in shown) == coloured
+    assert "\x1b[" not in minted.tool("status", "--app", "demo", TERM="xterm").stdout, "nor in a file"
 
 
 def test_status_of_cleared_stamps_names_no_row(minted: Tree) -> None:
