@@ -663,6 +663,21 @@ def test_tuner_that_fails_or_refuses_ships_nothing_and_keeps_the_older_bundle(
     assert minted.run().stderr == "", "the tree keeps its executable and its winners"
 
 
+@pytest.mark.parametrize("declared", ["auto", "error"])
+def test_scope_that_nobody_tunes_ships_its_fallback_rows_whatever_the_trees_policy(
+    fresh: Tree, declared: str
+) -> None:
+    fresh.edit('tuner = "tuner.py"', 'tuner = "none"')
+    fresh.edit('kind = "exe"', f'kind = "exe"\npolicy = "{declared}"')
+    done = fresh.tool("release", "--app", "demo")
+    assert done.returncode == 0 and "released demo" in done.stdout
+    for scope in ("one", "two"):
+        warning = f"tunebuild: release: warning: scope {scope}: it has no tuner and is incomplete ("
+        assert warning in done.stderr and f"write the winners of scope {scope} into" in done.stderr
+    assert "f: u1 (fallback)" in fresh.call(fresh.root / "dist/demo/bin/demo").stdout
+    assert fresh.tool("build").returncode == 3, "the tree obeys it as before"
+
+
 def test_paranoid_release_is_one_without_quick(minted: Tree) -> None:
     done = minted.tool("release", "--app", "demo", "--paranoid")
     assert done.returncode == 0 and "scope one: mint, a release measures what it ships" in done.stderr
