@@ -6,9 +6,9 @@
     python bench/loops.py --object FILE.o       any object
     python bench/loops.py --docs                writes the table of docs/performance.md
 
-Of each row the loop with the most products counts or, without products, with the most lanes stored. A product is a
-multiplication whose result is added to a sum; a spill is a vector or a tile to or from the stack. Exits with 1 if a row
-does not compile.
+Of each row the loop with the most products an instruction counts or, without products, with the most lanes stored. A
+product is a multiplication whose result is added to a sum; a spill is a vector or a tile to or from the stack. Exits
+with 1 if a row does not compile.
 """
 
 from __future__ import annotations
@@ -99,7 +99,10 @@ def cell(family: Any, row: Any, compiler: str) -> str:
 
 
 def hottest(loops: Sequence[Loop]) -> Loop | None:
-    return max(loops, key=lambda loop: (loop.products, loop.stored, len(loop.body)), default=None)
+    def weight(loop: Loop) -> tuple[float, float, int]:
+        return loop.products / len(loop.body), loop.stored / len(loop.body), len(loop.body)
+
+    return max(loops, key=weight, default=None)
 
 
 def told(loops: Sequence[Loop]) -> Iterator[str]:

@@ -14,7 +14,37 @@ static void tile4(const float *a, size_t lda, const float *b, size_t ldb, float 
     tb_prefetch(c + 3 * ldc);
 
     size_t p = 0;
-    for (; p < k; p++, a++, b += ldb) {
+    for (; k - p >= 2; p += 2, a += 2, b += 2 * ldb) {
+        const vf32 b0_0 = vf32_load(b + 0);
+        const vf32 b0_1 = vf32_load(b + 4);
+        const vf32 a0_0 = vf32_set(a[0 * lda + 0]);
+        c0_0 = vf32_fma(a0_0, b0_0, c0_0);
+        c0_1 = vf32_fma(a0_0, b0_1, c0_1);
+        const vf32 a0_1 = vf32_set(a[1 * lda + 0]);
+        c1_0 = vf32_fma(a0_1, b0_0, c1_0);
+        c1_1 = vf32_fma(a0_1, b0_1, c1_1);
+        const vf32 a0_2 = vf32_set(a[2 * lda + 0]);
+        c2_0 = vf32_fma(a0_2, b0_0, c2_0);
+        c2_1 = vf32_fma(a0_2, b0_1, c2_1);
+        const vf32 a0_3 = vf32_set(a[3 * lda + 0]);
+        c3_0 = vf32_fma(a0_3, b0_0, c3_0);
+        c3_1 = vf32_fma(a0_3, b0_1, c3_1);
+        const vf32 b1_0 = vf32_load(b + 1 * ldb + 0);
+        const vf32 b1_1 = vf32_load(b + 1 * ldb + 4);
+        const vf32 a1_0 = vf32_set(a[0 * lda + 1]);
+        c0_0 = vf32_fma(a1_0, b1_0, c0_0);
+        c0_1 = vf32_fma(a1_0, b1_1, c0_1);
+        const vf32 a1_1 = vf32_set(a[1 * lda + 1]);
+        c1_0 = vf32_fma(a1_1, b1_0, c1_0);
+        c1_1 = vf32_fma(a1_1, b1_1, c1_1);
+        const vf32 a1_2 = vf32_set(a[2 * lda + 1]);
+        c2_0 = vf32_fma(a1_2, b1_0, c2_0);
+        c2_1 = vf32_fma(a1_2, b1_1, c2_1);
+        const vf32 a1_3 = vf32_set(a[3 * lda + 1]);
+        c3_0 = vf32_fma(a1_3, b1_0, c3_0);
+        c3_1 = vf32_fma(a1_3, b1_1, c3_1);
+    }
+    if (p < k) {
         const vf32 b0_0 = vf32_load(b + 0);
         const vf32 b0_1 = vf32_load(b + 4);
         const vf32 a0_0 = vf32_set(a[0 * lda + 0]);
@@ -50,7 +80,25 @@ static void tile2(const float *a, size_t lda, const float *b, size_t ldb, float 
     tb_prefetch(c + 1 * ldc);
 
     size_t p = 0;
-    for (; p < k; p++, a++, b += ldb) {
+    for (; k - p >= 2; p += 2, a += 2, b += 2 * ldb) {
+        const vf32 b0_0 = vf32_load(b + 0);
+        const vf32 b0_1 = vf32_load(b + 4);
+        const vf32 a0_0 = vf32_set(a[0 * lda + 0]);
+        c0_0 = vf32_fma(a0_0, b0_0, c0_0);
+        c0_1 = vf32_fma(a0_0, b0_1, c0_1);
+        const vf32 a0_1 = vf32_set(a[1 * lda + 0]);
+        c1_0 = vf32_fma(a0_1, b0_0, c1_0);
+        c1_1 = vf32_fma(a0_1, b0_1, c1_1);
+        const vf32 b1_0 = vf32_load(b + 1 * ldb + 0);
+        const vf32 b1_1 = vf32_load(b + 1 * ldb + 4);
+        const vf32 a1_0 = vf32_set(a[0 * lda + 1]);
+        c0_0 = vf32_fma(a1_0, b1_0, c0_0);
+        c0_1 = vf32_fma(a1_0, b1_1, c0_1);
+        const vf32 a1_1 = vf32_set(a[1 * lda + 1]);
+        c1_0 = vf32_fma(a1_1, b1_0, c1_0);
+        c1_1 = vf32_fma(a1_1, b1_1, c1_1);
+    }
+    if (p < k) {
         const vf32 b0_0 = vf32_load(b + 0);
         const vf32 b0_1 = vf32_load(b + 4);
         const vf32 a0_0 = vf32_set(a[0 * lda + 0]);
@@ -74,7 +122,19 @@ static void tile1(const float *a, size_t lda, const float *b, size_t ldb, float 
     tb_prefetch(c + 0 * ldc);
 
     size_t p = 0;
-    for (; p < k; p++, a++, b += ldb) {
+    for (; k - p >= 2; p += 2, a += 2, b += 2 * ldb) {
+        const vf32 b0_0 = vf32_load(b + 0);
+        const vf32 b0_1 = vf32_load(b + 4);
+        const vf32 a0_0 = vf32_set(a[0 * lda + 0]);
+        c0_0 = vf32_fma(a0_0, b0_0, c0_0);
+        c0_1 = vf32_fma(a0_0, b0_1, c0_1);
+        const vf32 b1_0 = vf32_load(b + 1 * ldb + 0);
+        const vf32 b1_1 = vf32_load(b + 1 * ldb + 4);
+        const vf32 a1_0 = vf32_set(a[0 * lda + 1]);
+        c0_0 = vf32_fma(a1_0, b1_0, c0_0);
+        c0_1 = vf32_fma(a1_0, b1_1, c0_1);
+    }
+    if (p < k) {
         const vf32 b0_0 = vf32_load(b + 0);
         const vf32 b0_1 = vf32_load(b + 4);
         const vf32 a0_0 = vf32_set(a[0 * lda + 0]);

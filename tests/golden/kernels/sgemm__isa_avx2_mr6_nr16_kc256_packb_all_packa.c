@@ -18,7 +18,7 @@ static void tile6(const float *a, size_t lda, const float *b, size_t ldb, float 
     tb_prefetch(c + 5 * ldc);
 
     size_t p = 0;
-    for (; k - p >= 4; p += 4, a += 4, b += 4 * ldb) {
+    for (; k - p >= 2; p += 2, a += 2, b += 2 * ldb) {
         const vf32 b0_0 = vf32_load(b + 0);
         const vf32 b0_1 = vf32_load(b + 8);
         const vf32 a0_0 = vf32_set(a[0 * lda + 0]);
@@ -59,48 +59,8 @@ static void tile6(const float *a, size_t lda, const float *b, size_t ldb, float 
         const vf32 a1_5 = vf32_set(a[5 * lda + 1]);
         c5_0 = vf32_fma(a1_5, b1_0, c5_0);
         c5_1 = vf32_fma(a1_5, b1_1, c5_1);
-        const vf32 b2_0 = vf32_load(b + 2 * ldb + 0);
-        const vf32 b2_1 = vf32_load(b + 2 * ldb + 8);
-        const vf32 a2_0 = vf32_set(a[0 * lda + 2]);
-        c0_0 = vf32_fma(a2_0, b2_0, c0_0);
-        c0_1 = vf32_fma(a2_0, b2_1, c0_1);
-        const vf32 a2_1 = vf32_set(a[1 * lda + 2]);
-        c1_0 = vf32_fma(a2_1, b2_0, c1_0);
-        c1_1 = vf32_fma(a2_1, b2_1, c1_1);
-        const vf32 a2_2 = vf32_set(a[2 * lda + 2]);
-        c2_0 = vf32_fma(a2_2, b2_0, c2_0);
-        c2_1 = vf32_fma(a2_2, b2_1, c2_1);
-        const vf32 a2_3 = vf32_set(a[3 * lda + 2]);
-        c3_0 = vf32_fma(a2_3, b2_0, c3_0);
-        c3_1 = vf32_fma(a2_3, b2_1, c3_1);
-        const vf32 a2_4 = vf32_set(a[4 * lda + 2]);
-        c4_0 = vf32_fma(a2_4, b2_0, c4_0);
-        c4_1 = vf32_fma(a2_4, b2_1, c4_1);
-        const vf32 a2_5 = vf32_set(a[5 * lda + 2]);
-        c5_0 = vf32_fma(a2_5, b2_0, c5_0);
-        c5_1 = vf32_fma(a2_5, b2_1, c5_1);
-        const vf32 b3_0 = vf32_load(b + 3 * ldb + 0);
-        const vf32 b3_1 = vf32_load(b + 3 * ldb + 8);
-        const vf32 a3_0 = vf32_set(a[0 * lda + 3]);
-        c0_0 = vf32_fma(a3_0, b3_0, c0_0);
-        c0_1 = vf32_fma(a3_0, b3_1, c0_1);
-        const vf32 a3_1 = vf32_set(a[1 * lda + 3]);
-        c1_0 = vf32_fma(a3_1, b3_0, c1_0);
-        c1_1 = vf32_fma(a3_1, b3_1, c1_1);
-        const vf32 a3_2 = vf32_set(a[2 * lda + 3]);
-        c2_0 = vf32_fma(a3_2, b3_0, c2_0);
-        c2_1 = vf32_fma(a3_2, b3_1, c2_1);
-        const vf32 a3_3 = vf32_set(a[3 * lda + 3]);
-        c3_0 = vf32_fma(a3_3, b3_0, c3_0);
-        c3_1 = vf32_fma(a3_3, b3_1, c3_1);
-        const vf32 a3_4 = vf32_set(a[4 * lda + 3]);
-        c4_0 = vf32_fma(a3_4, b3_0, c4_0);
-        c4_1 = vf32_fma(a3_4, b3_1, c4_1);
-        const vf32 a3_5 = vf32_set(a[5 * lda + 3]);
-        c5_0 = vf32_fma(a3_5, b3_0, c5_0);
-        c5_1 = vf32_fma(a3_5, b3_1, c5_1);
     }
-    for (; p < k; p++, a++, b += ldb) {
+    if (p < k) {
         const vf32 b0_0 = vf32_load(b + 0);
         const vf32 b0_1 = vf32_load(b + 8);
         const vf32 a0_0 = vf32_set(a[0 * lda + 0]);
@@ -150,7 +110,7 @@ static void tile4(const float *a, size_t lda, const float *b, size_t ldb, float 
     tb_prefetch(c + 3 * ldc);
 
     size_t p = 0;
-    for (; k - p >= 4; p += 4, a += 4, b += 4 * ldb) {
+    for (; k - p >= 2; p += 2, a += 2, b += 2 * ldb) {
         const vf32 b0_0 = vf32_load(b + 0);
         const vf32 b0_1 = vf32_load(b + 8);
         const vf32 a0_0 = vf32_set(a[0 * lda + 0]);
@@ -179,36 +139,8 @@ static void tile4(const float *a, size_t lda, const float *b, size_t ldb, float 
         const vf32 a1_3 = vf32_set(a[3 * lda + 1]);
         c3_0 = vf32_fma(a1_3, b1_0, c3_0);
         c3_1 = vf32_fma(a1_3, b1_1, c3_1);
-        const vf32 b2_0 = vf32_load(b + 2 * ldb + 0);
-        const vf32 b2_1 = vf32_load(b + 2 * ldb + 8);
-        const vf32 a2_0 = vf32_set(a[0 * lda + 2]);
-        c0_0 = vf32_fma(a2_0, b2_0, c0_0);
-        c0_1 = vf32_fma(a2_0, b2_1, c0_1);
-        const vf32 a2_1 = vf32_set(a[1 * lda + 2]);
-        c1_0 = vf32_fma(a2_1, b2_0, c1_0);
-        c1_1 = vf32_fma(a2_1, b2_1, c1_1);
-        const vf32 a2_2 = vf32_set(a[2 * lda + 2]);
-        c2_0 = vf32_fma(a2_2, b2_0, c2_0);
-        c2_1 = vf32_fma(a2_2, b2_1, c2_1);
-        const vf32 a2_3 = vf32_set(a[3 * lda + 2]);
-        c3_0 = vf32_fma(a2_3, b2_0, c3_0);
-        c3_1 = vf32_fma(a2_3, b2_1, c3_1);
-        const vf32 b3_0 = vf32_load(b + 3 * ldb + 0);
-        const vf32 b3_1 = vf32_load(b + 3 * ldb + 8);
-        const vf32 a3_0 = vf32_set(a[0 * lda + 3]);
-        c0_0 = vf32_fma(a3_0, b3_0, c0_0);
-        c0_1 = vf32_fma(a3_0, b3_1, c0_1);
-        const vf32 a3_1 = vf32_set(a[1 * lda + 3]);
-        c1_0 = vf32_fma(a3_1, b3_0, c1_0);
-        c1_1 = vf32_fma(a3_1, b3_1, c1_1);
-        const vf32 a3_2 = vf32_set(a[2 * lda + 3]);
-        c2_0 = vf32_fma(a3_2, b3_0, c2_0);
-        c2_1 = vf32_fma(a3_2, b3_1, c2_1);
-        const vf32 a3_3 = vf32_set(a[3 * lda + 3]);
-        c3_0 = vf32_fma(a3_3, b3_0, c3_0);
-        c3_1 = vf32_fma(a3_3, b3_1, c3_1);
     }
-    for (; p < k; p++, a++, b += ldb) {
+    if (p < k) {
         const vf32 b0_0 = vf32_load(b + 0);
         const vf32 b0_1 = vf32_load(b + 8);
         const vf32 a0_0 = vf32_set(a[0 * lda + 0]);
@@ -244,7 +176,7 @@ static void tile2(const float *a, size_t lda, const float *b, size_t ldb, float 
     tb_prefetch(c + 1 * ldc);
 
     size_t p = 0;
-    for (; k - p >= 4; p += 4, a += 4, b += 4 * ldb) {
+    for (; k - p >= 2; p += 2, a += 2, b += 2 * ldb) {
         const vf32 b0_0 = vf32_load(b + 0);
         const vf32 b0_1 = vf32_load(b + 8);
         const vf32 a0_0 = vf32_set(a[0 * lda + 0]);
@@ -261,24 +193,8 @@ static void tile2(const float *a, size_t lda, const float *b, size_t ldb, float 
         const vf32 a1_1 = vf32_set(a[1 * lda + 1]);
         c1_0 = vf32_fma(a1_1, b1_0, c1_0);
         c1_1 = vf32_fma(a1_1, b1_1, c1_1);
-        const vf32 b2_0 = vf32_load(b + 2 * ldb + 0);
-        const vf32 b2_1 = vf32_load(b + 2 * ldb + 8);
-        const vf32 a2_0 = vf32_set(a[0 * lda + 2]);
-        c0_0 = vf32_fma(a2_0, b2_0, c0_0);
-        c0_1 = vf32_fma(a2_0, b2_1, c0_1);
-        const vf32 a2_1 = vf32_set(a[1 * lda + 2]);
-        c1_0 = vf32_fma(a2_1, b2_0, c1_0);
-        c1_1 = vf32_fma(a2_1, b2_1, c1_1);
-        const vf32 b3_0 = vf32_load(b + 3 * ldb + 0);
-        const vf32 b3_1 = vf32_load(b + 3 * ldb + 8);
-        const vf32 a3_0 = vf32_set(a[0 * lda + 3]);
-        c0_0 = vf32_fma(a3_0, b3_0, c0_0);
-        c0_1 = vf32_fma(a3_0, b3_1, c0_1);
-        const vf32 a3_1 = vf32_set(a[1 * lda + 3]);
-        c1_0 = vf32_fma(a3_1, b3_0, c1_0);
-        c1_1 = vf32_fma(a3_1, b3_1, c1_1);
     }
-    for (; p < k; p++, a++, b += ldb) {
+    if (p < k) {
         const vf32 b0_0 = vf32_load(b + 0);
         const vf32 b0_1 = vf32_load(b + 8);
         const vf32 a0_0 = vf32_set(a[0 * lda + 0]);
@@ -302,7 +218,7 @@ static void tile1(const float *a, size_t lda, const float *b, size_t ldb, float 
     tb_prefetch(c + 0 * ldc);
 
     size_t p = 0;
-    for (; k - p >= 4; p += 4, a += 4, b += 4 * ldb) {
+    for (; k - p >= 2; p += 2, a += 2, b += 2 * ldb) {
         const vf32 b0_0 = vf32_load(b + 0);
         const vf32 b0_1 = vf32_load(b + 8);
         const vf32 a0_0 = vf32_set(a[0 * lda + 0]);
@@ -313,18 +229,8 @@ static void tile1(const float *a, size_t lda, const float *b, size_t ldb, float 
         const vf32 a1_0 = vf32_set(a[0 * lda + 1]);
         c0_0 = vf32_fma(a1_0, b1_0, c0_0);
         c0_1 = vf32_fma(a1_0, b1_1, c0_1);
-        const vf32 b2_0 = vf32_load(b + 2 * ldb + 0);
-        const vf32 b2_1 = vf32_load(b + 2 * ldb + 8);
-        const vf32 a2_0 = vf32_set(a[0 * lda + 2]);
-        c0_0 = vf32_fma(a2_0, b2_0, c0_0);
-        c0_1 = vf32_fma(a2_0, b2_1, c0_1);
-        const vf32 b3_0 = vf32_load(b + 3 * ldb + 0);
-        const vf32 b3_1 = vf32_load(b + 3 * ldb + 8);
-        const vf32 a3_0 = vf32_set(a[0 * lda + 3]);
-        c0_0 = vf32_fma(a3_0, b3_0, c0_0);
-        c0_1 = vf32_fma(a3_0, b3_1, c0_1);
     }
-    for (; p < k; p++, a++, b += ldb) {
+    if (p < k) {
         const vf32 b0_0 = vf32_load(b + 0);
         const vf32 b0_1 = vf32_load(b + 8);
         const vf32 a0_0 = vf32_set(a[0 * lda + 0]);

@@ -14,7 +14,7 @@ static void tile4(const float *a, size_t lda, const float *b, size_t ldb, float 
     tb_prefetch(c + 3 * ldc);
 
     size_t p = 0;
-    for (; k - p >= 4; p += 4, a += 4, b += 4 * ldb) {
+    for (; k - p >= 2; p += 2, a += 2, b += 2 * ldb) {
         tb_prefetch(b + 0 * ldb + 8);
         const vf32 b0_0 = vf32_load(b + 0);
         const vf32 b0_1 = vf32_load(b + 4);
@@ -45,38 +45,8 @@ static void tile4(const float *a, size_t lda, const float *b, size_t ldb, float 
         const vf32 a1_3 = vf32_set(a[3 * lda + 1]);
         c3_0 = vf32_fma(a1_3, b1_0, c3_0);
         c3_1 = vf32_fma(a1_3, b1_1, c3_1);
-        tb_prefetch(b + 2 * ldb + 8);
-        const vf32 b2_0 = vf32_load(b + 2 * ldb + 0);
-        const vf32 b2_1 = vf32_load(b + 2 * ldb + 4);
-        const vf32 a2_0 = vf32_set(a[0 * lda + 2]);
-        c0_0 = vf32_fma(a2_0, b2_0, c0_0);
-        c0_1 = vf32_fma(a2_0, b2_1, c0_1);
-        const vf32 a2_1 = vf32_set(a[1 * lda + 2]);
-        c1_0 = vf32_fma(a2_1, b2_0, c1_0);
-        c1_1 = vf32_fma(a2_1, b2_1, c1_1);
-        const vf32 a2_2 = vf32_set(a[2 * lda + 2]);
-        c2_0 = vf32_fma(a2_2, b2_0, c2_0);
-        c2_1 = vf32_fma(a2_2, b2_1, c2_1);
-        const vf32 a2_3 = vf32_set(a[3 * lda + 2]);
-        c3_0 = vf32_fma(a2_3, b2_0, c3_0);
-        c3_1 = vf32_fma(a2_3, b2_1, c3_1);
-        tb_prefetch(b + 3 * ldb + 8);
-        const vf32 b3_0 = vf32_load(b + 3 * ldb + 0);
-        const vf32 b3_1 = vf32_load(b + 3 * ldb + 4);
-        const vf32 a3_0 = vf32_set(a[0 * lda + 3]);
-        c0_0 = vf32_fma(a3_0, b3_0, c0_0);
-        c0_1 = vf32_fma(a3_0, b3_1, c0_1);
-        const vf32 a3_1 = vf32_set(a[1 * lda + 3]);
-        c1_0 = vf32_fma(a3_1, b3_0, c1_0);
-        c1_1 = vf32_fma(a3_1, b3_1, c1_1);
-        const vf32 a3_2 = vf32_set(a[2 * lda + 3]);
-        c2_0 = vf32_fma(a3_2, b3_0, c2_0);
-        c2_1 = vf32_fma(a3_2, b3_1, c2_1);
-        const vf32 a3_3 = vf32_set(a[3 * lda + 3]);
-        c3_0 = vf32_fma(a3_3, b3_0, c3_0);
-        c3_1 = vf32_fma(a3_3, b3_1, c3_1);
     }
-    for (; p < k; p++, a++, b += ldb) {
+    if (p < k) {
         tb_prefetch(b + 8);
         const vf32 b0_0 = vf32_load(b + 0);
         const vf32 b0_1 = vf32_load(b + 4);
@@ -113,7 +83,7 @@ static void tile2(const float *a, size_t lda, const float *b, size_t ldb, float 
     tb_prefetch(c + 1 * ldc);
 
     size_t p = 0;
-    for (; k - p >= 4; p += 4, a += 4, b += 4 * ldb) {
+    for (; k - p >= 2; p += 2, a += 2, b += 2 * ldb) {
         tb_prefetch(b + 0 * ldb + 8);
         const vf32 b0_0 = vf32_load(b + 0);
         const vf32 b0_1 = vf32_load(b + 4);
@@ -132,26 +102,8 @@ static void tile2(const float *a, size_t lda, const float *b, size_t ldb, float 
         const vf32 a1_1 = vf32_set(a[1 * lda + 1]);
         c1_0 = vf32_fma(a1_1, b1_0, c1_0);
         c1_1 = vf32_fma(a1_1, b1_1, c1_1);
-        tb_prefetch(b + 2 * ldb + 8);
-        const vf32 b2_0 = vf32_load(b + 2 * ldb + 0);
-        const vf32 b2_1 = vf32_load(b + 2 * ldb + 4);
-        const vf32 a2_0 = vf32_set(a[0 * lda + 2]);
-        c0_0 = vf32_fma(a2_0, b2_0, c0_0);
-        c0_1 = vf32_fma(a2_0, b2_1, c0_1);
-        const vf32 a2_1 = vf32_set(a[1 * lda + 2]);
-        c1_0 = vf32_fma(a2_1, b2_0, c1_0);
-        c1_1 = vf32_fma(a2_1, b2_1, c1_1);
-        tb_prefetch(b + 3 * ldb + 8);
-        const vf32 b3_0 = vf32_load(b + 3 * ldb + 0);
-        const vf32 b3_1 = vf32_load(b + 3 * ldb + 4);
-        const vf32 a3_0 = vf32_set(a[0 * lda + 3]);
-        c0_0 = vf32_fma(a3_0, b3_0, c0_0);
-        c0_1 = vf32_fma(a3_0, b3_1, c0_1);
-        const vf32 a3_1 = vf32_set(a[1 * lda + 3]);
-        c1_0 = vf32_fma(a3_1, b3_0, c1_0);
-        c1_1 = vf32_fma(a3_1, b3_1, c1_1);
     }
-    for (; p < k; p++, a++, b += ldb) {
+    if (p < k) {
         tb_prefetch(b + 8);
         const vf32 b0_0 = vf32_load(b + 0);
         const vf32 b0_1 = vf32_load(b + 4);
@@ -176,7 +128,7 @@ static void tile1(const float *a, size_t lda, const float *b, size_t ldb, float 
     tb_prefetch(c + 0 * ldc);
 
     size_t p = 0;
-    for (; k - p >= 4; p += 4, a += 4, b += 4 * ldb) {
+    for (; k - p >= 2; p += 2, a += 2, b += 2 * ldb) {
         tb_prefetch(b + 0 * ldb + 8);
         const vf32 b0_0 = vf32_load(b + 0);
         const vf32 b0_1 = vf32_load(b + 4);
@@ -189,20 +141,8 @@ static void tile1(const float *a, size_t lda, const float *b, size_t ldb, float 
         const vf32 a1_0 = vf32_set(a[0 * lda + 1]);
         c0_0 = vf32_fma(a1_0, b1_0, c0_0);
         c0_1 = vf32_fma(a1_0, b1_1, c0_1);
-        tb_prefetch(b + 2 * ldb + 8);
-        const vf32 b2_0 = vf32_load(b + 2 * ldb + 0);
-        const vf32 b2_1 = vf32_load(b + 2 * ldb + 4);
-        const vf32 a2_0 = vf32_set(a[0 * lda + 2]);
-        c0_0 = vf32_fma(a2_0, b2_0, c0_0);
-        c0_1 = vf32_fma(a2_0, b2_1, c0_1);
-        tb_prefetch(b + 3 * ldb + 8);
-        const vf32 b3_0 = vf32_load(b + 3 * ldb + 0);
-        const vf32 b3_1 = vf32_load(b + 3 * ldb + 4);
-        const vf32 a3_0 = vf32_set(a[0 * lda + 3]);
-        c0_0 = vf32_fma(a3_0, b3_0, c0_0);
-        c0_1 = vf32_fma(a3_0, b3_1, c0_1);
     }
-    for (; p < k; p++, a++, b += ldb) {
+    if (p < k) {
         tb_prefetch(b + 8);
         const vf32 b0_0 = vf32_load(b + 0);
         const vf32 b0_1 = vf32_load(b + 4);
