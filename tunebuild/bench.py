@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
 
@@ -69,10 +69,12 @@ def gate(
     rows: Sequence[str] | None = None,
     *,
     cases: Sequence[Case] | None = None,
+    sized: Collection[str] = (),
     timeout_ms: int = GATE_TIMEOUT_MS,
 ) -> GateReport:
     """Judge ``rows`` (suffixes; all of the library's but the reference) on ``cases`` (`gate_cases`).
 
+    Without ``cases`` the rows but ``sized`` are also called at workloads too large for one.
     A row that crashes, hangs or is wrong is a `Rejected`; the others are judged all the same. A call that
     makes no progress for ``timeout_ms`` of processor time is a hang. `WorkFailed`: the worker itself died.
     """
@@ -95,16 +97,18 @@ def gate(
         if not reply.endswith(" ok")
     }
     rejected = [_rejected(of, driver, suffix, said, tried) for suffix, said in findings.items()]
-    sized = _AtSize(worker, of, driver, [suffix for suffix in chosen if suffix not in findings])
+    large = _AtSize(worker, of, driver, [s for s in chosen if s not in findings and s not in sized])
     if cases is None:
-        sized.run()
-        if sized.broken:
-            return GateReport((), (), len(tried), broken=sized.broken)
+        large.run()
+        if large.broken:
+            return GateReport((), (), len(tried), broken=large.broken)
+    rejected += large.rejected
+    failed = {one.suffix for one in rejected}
     return GateReport(
-        tuple(sized.passed),
-        (*rejected, *sized.rejected),
+        tuple(suffix for suffix in chosen if suffix not in failed),
+        tuple(rejected),
         len(tried),
-        unseen=tuple(sized.unseen),
+        unseen=tuple(large.unseen),
         note=_agreement([findings.get(suffix) for suffix in chosen if suffix != REFERENCE]),
     )
 

@@ -43,7 +43,7 @@ def _evidence(generated: Generated, cell: Cell) -> str:
             keys.text_digest(generated.files[codegen.row_path(family.name, function.name, row.suffix)])
         )
         parts.append(keys.text_digest(function.reference.read_text(errors="replace")))
-        parts.append((function.args, function.check, function.prepare))
+        parts.append((function.args, function.check, function.prepare, function.workloads))
     for path in (*family.support, *((family.oracle,) if family.oracle else ())):
         parts.append(keys.text_digest(path.read_text(errors="replace")))
     return keys.digest(repr(parts).encode())
@@ -73,6 +73,18 @@ def remember(
         for cell in rejected:
             known[codegen.symbol(*cell)] = REJECTED + _evidence(generated, cell)
         emit.write_if_changed(root / GATED, json.dumps(known, sort_keys=True, indent=1))
+
+
+def sized(generated: Generated, family: str) -> frozenset[str]:
+    """The rows of a family that passed here as they are now, at large workloads as well."""
+    known = _read(generated.root)
+    said = {
+        each.suffix: known.get(codegen.symbol(family, each.suffix), "")
+        for each in generated.plan.family(family).built
+    }
+    return frozenset(
+        suffix for suffix, word in said.items() if word and word == _evidence(generated, (family, suffix))
+    )
 
 
 def marks(generated: Generated, stamps: Stamps) -> dict[Cell, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -69,8 +69,10 @@ def judge(
     *,
     only: str = "",
     cases: Sequence[calls.Case] | None = None,
+    sized: Collection[str] = (),
 ) -> FamilyReport:
-    """Give every row of one family its word. ``only`` judges one row; ``cases`` replays these alone."""
+    """Give every row of one family its word. ``only`` judges one row; ``cases`` replays these alone; the rows
+    ``sized`` were called at large workloads before, as they are now."""
     family = planned.family
     reports: dict[str, RowReport] = {}
     runnable: list[str] = []
@@ -86,7 +88,7 @@ def judge(
             reports[suffix] = report
     gated = _Gated()
     if runnable:
-        gated = _gate(planned, worker, runnable, cases)
+        gated = _gate(planned, worker, runnable, cases, sized)
         reports |= {report.suffix: report for report in gated.rows}
     ordered = tuple(reports[each.row.suffix] for each in planned.rows if each.row.suffix in reports)
     return FamilyReport(
@@ -176,7 +178,11 @@ class _Gated:
 
 
 def _gate(
-    planned: PlannedFamily, worker: Worker, runnable: Sequence[str], cases: Sequence[calls.Case] | None
+    planned: PlannedFamily,
+    worker: Worker,
+    runnable: Sequence[str],
+    cases: Sequence[calls.Case] | None,
+    sized: Collection[str],
 ) -> _Gated:
     """Gate the family, then each companion that is called on its own; one failure rejects the row."""
     faults: dict[str, Rejected] = {}
@@ -185,7 +191,7 @@ def _gate(
     for function in planned.functions:
         if not function.driven:
             continue
-        report = bench.gate(worker, subject(function), runnable, cases=cases)
+        report = bench.gate(worker, subject(function), runnable, cases=cases, sized=sized)
         count += report.cases
         broken = broken or (f"{function.name}: {report.broken}" if report.broken else "")
         note = note or report.note

@@ -24,6 +24,7 @@ from tunebuild import (
     emit,
     features,
     flows,
+    gates,
     history,
     host,
     judge,
@@ -279,7 +280,8 @@ class _Session:
                 self.stop_if_asked(planned.family.name)
                 if index and index % MID_PROBE_EVERY == 0:
                     self.probe(running, f"mid{index // MID_PROBE_EVERY}")
-                report = judge.judge(self._generated, planned, running)
+                sized = gates.sized(self._generated, planned.family.name)
+                report = judge.judge(self._generated, planned, running, sized=sized)
                 flows.judge_remembered(self._generated, report)
                 reports.append(report)
                 raced += self.race_family(running, planned, report, wanted)

@@ -160,10 +160,6 @@ bool locate_area(uintptr_t address, finding *f) {
 
 /* --- courses and places --------------------------------------------------------------------------- */
 
-static void packed_forgotten(place *p) {
-    for (size_t g = 0; g < the_job->group_count; g++) p->tables[g].prepared = false;
-}
-
 void courses_open(job *j, unsigned salt) {
     the_job = j;
     the_salt = salt;
@@ -203,6 +199,7 @@ static void course_open(course *c, call_case *call) {
         if (spot_kind(s) == INOUT) changed += bytes;
         c->fresh |= spot_kind(s) == INOUT;
     }
+    c->set_bytes = total;
     c->entries = call->copies ? call->copies : c->fresh ? fresh_entries(changed, total) : 1;
     c->place_count = call->copies ? 1 : PLACES_BYTES / (total ? total : 1);
     if (c->place_count > PLACES) c->place_count = PLACES;
@@ -270,8 +267,9 @@ static void place_laid(course *c, place *p) {
     p->version = c->version;
     if (!again) return;
     outputs_blank(c, p);
-    if (c->call->copies) entry_packed(c, p, 0);
-    else packed_forgotten(p);
+    for (size_t g = 0; g < the_job->group_count; g++)
+        if (c->call->copies) entry_packed(c, p, g, 0);
+        else p->tables[g].prepared = false;
 }
 
 static void place_made(const course *c, place *p, size_t number) {
@@ -354,7 +352,7 @@ void *const *entries_for(course *c, size_t place_number, size_t row) {
     return t->entries;
 }
 
-void entry_packed(const course *c, place *p, size_t entry) {
-    for (size_t g = 0; g < the_job->group_count; g++)
-        if (p->tables[g].prepared && the_job->driver->prepare) pack_entry(c, p, p->tables[g].packer, entry);
+void entry_packed(const course *c, place *p, size_t group, size_t entry) {
+    const table *t = &p->tables[group];
+    if (t->prepared && the_job->driver->prepare) pack_entry(c, p, t->packer, entry);
 }

@@ -42,6 +42,7 @@ typedef struct course {
     uint64_t timed_ns, spent_ns; /* in windows, and in looking at what they computed */
     uint64_t laying_ns;          /* what it took to lay the first inputs everywhere */
     uint64_t answering_ns;       /* the last time */
+    uint64_t set_bytes;          /* of all buffers of a call */
     uint64_t reference_ns;       /* a call of it, in its last window */
     place places[PLACES];
 } course;
@@ -56,7 +57,7 @@ place *place_at(course *c, size_t number);
 /* The entries of a row at a place, its packed buffers filled; all of it untimed. */
 void *const *entries_for(course *c, size_t place_number, size_t row);
 size_t entry_width(void);
-void entry_packed(const course *c, place *p, size_t entry); /* `prepare` once more, for every group that has been */
+void entry_packed(const course *c, place *p, size_t group, size_t entry); /* `prepare` once more, where it has been */
 void place_opened(place *p);                                /* until the next `entries_for`, inputs can be written */
 void outputs_blank(const course *c, place *p);              /* entry 0's `out` buffers hold the pattern again */
 

@@ -6,7 +6,7 @@
 
 #define FRESH_PAIRS 24 /* two at most of so many are chance once in 50,000 where every second one would do */
 #define FRESH_ENOUGH 3
-#define FRESH_LIMIT_NS 300000000u /* of trying; fewer pairs say nothing */
+#define FRESH_LIMIT_NS 100000000u /* of trying; fewer pairs say nothing */
 #define SHORT_CALL_NS 500u
 #define WARM_NS 20000u            /* wide registers power up, and the row's own code is in the caches */
 
@@ -28,21 +28,16 @@ static void called(course *c, size_t place_number, size_t row, tb_fn fn, bool ma
     the_job->driver->call(fn, entries, magnitudes ? c->call->magnitudes : c->call->scalars, result);
 }
 
-/* `prepare` runs for all groups that have packed, since it may write inputs that rows read. */
-static void entry_renewed(course *c, place *p, bool magnitudes) {
-    inputs_laid(c, p, c->pristine, 0, false);
-    for (size_t s = 0; magnitudes && s < spot_count; s++)
-        if (c->pristine[s])
-            element_clear_signs(spot_element(s), spot_address(p, s, 0), spot_extent(c, s)->elements);
-    entry_packed(c, p, 0);
-    outputs_blank(c, p);
-}
-
 static answer answer_of(course *c, size_t place_number, tb_fn fn, bool magnitudes) {
     answer made = {.outputs = spots_made(c, is_output)};
     place *p = place_at(c, place_number);
     entries_for(c, place_number, 0); /* packs, where that was not done */
-    entry_renewed(c, p, magnitudes);
+    inputs_laid(c, p, c->pristine, 0, false);
+    for (size_t s = 0; magnitudes && s < spot_count; s++)
+        if (c->pristine[s])
+            element_clear_signs(spot_element(s), spot_address(p, s, 0), spot_extent(c, s)->elements);
+    entry_packed(c, p, the_job->row_groups[0], 0);
+    outputs_blank(c, p);
     called(c, place_number, 0, fn, magnitudes, made.result);
     for (size_t s = 0; s < spot_count; s++)
         if (made.outputs[s]) memcpy(made.outputs[s], spot_address(p, s, 0), spot_bytes(c, s));
@@ -57,7 +52,8 @@ void answer_known(course *c, size_t place_number) {
     answer_dropped(&c->scale);
     if (the_job->compare.scale == SCALE_ABS) c->scale = answer_of(c, place_number, d->rows[0].fn, true);
     c->want = answer_of(c, place_number, d->oracle ? d->oracle : d->rows[0].fn, false);
-    entry_renewed(c, place_at(c, place_number), false);
+    inputs_laid(c, &c->places[place_number], c->pristine, 0, true);
+    outputs_blank(c, &c->places[place_number]);
     c->answered = c->version;
     c->answering_ns = wall_clock_ns() - start;
 }
