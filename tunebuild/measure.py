@@ -50,7 +50,7 @@ class Measure:
     control_slices: int = _constant(3, "the most windows of the fallback in one micro-round", low=1)
     pool_rows: int = _constant(24, "rows that share one micro-round at most, beside the fallback", low=1)
     williams_rows: int = _constant(4, "up to this many rows orders come from a Williams square", low=0)
-    placements: int = _constant(8, "buffer placements that micro-rounds walk through", low=1)
+    placements: int = _constant(8, "buffer placements that micro-rounds walk through", low=1, high=8)
     budget_doses: float = _constant(40.0, "doses that any race may spend", low=1)
     budget_doses_per_row: float = _constant(1.0, "doses added to the budget for every row", low=0)
 

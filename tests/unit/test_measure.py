@@ -26,6 +26,7 @@ def test_overrides_replace_defaults_by_name() -> None:
         ("noise_floor", "cv", "write one of aa, raw"),
         ("margin_pct", -1, "write a value from 0 to 90"),
         ("dose_ms", 0, "write at least 0.1"),
+        ("placements", 9, "write a value from 1 to 8"),  # a bench has no more
     ],
 )
 def test_wrong_override_is_told_what_to_write(name: str, value: bool | int | float | str, words: str) -> None:
