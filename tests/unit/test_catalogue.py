@@ -45,6 +45,22 @@ def test_reason_ends_where_the_next_note_begins() -> None:
     assert reason(f"# f\n\n- Fast.\n{WHY}integers\n  have none.\n- More.\n") == "integers\n  have none."
 
 
+def labelled(notes: str, label: str) -> str:
+    """What the notes say under a label, to the next note; "" where they have no such label."""
+    return notes.partition(f"\n- {label}: ")[2].partition("\n- ")[0]
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
+def test_notes_name_each_axis_the_roof_the_error_and_where_ideas_come_from(family: Family) -> None:
+    notes = (home(family) / "NOTES.md").read_text()
+    names = {"isa": "instruction set", "toolchain": "compiler", "vec": "vector width", "unroll": "unroll"}
+    axes = {names.get(name, f"`{name}`") for row in family.rows for name, _ in row.values}
+    assert {name for name in axes if name not in labelled(notes, "Axes").replace("\n  ", " ")} == set()
+    assert f"bench/accuracy.py --family {family.name}" in labelled(notes, "Error").replace("\n  ", " ")
+    for label in ("Roof", "Ideas"):
+        assert len(labelled(notes, label).split()) >= 3, label
+
+
 def parts(template: Path) -> list[Path]:
     """The parts of its own folder that a template includes or imports."""
     found = re.findall(r'{% (?:include|from) "([^_][^"]*)"', template.read_text())
