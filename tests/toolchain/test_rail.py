@@ -178,6 +178,7 @@ def test_refused_mint_is_told_in_full_once_and_not_tried_again_for_a_while(fresh
 def test_failed_tuner_is_run_again_after_a_while_or_when_asked_and_not_at_each_start(fresh: Tree) -> None:
     first = fresh.run(FAIL="1")
     assert len(tuner_lines(first.stderr)) == 2 and PLAIN_STATUS in first.stdout
+    assert "the tool exited" not in first.stderr, "said once"
     line = next(line for line in first.stderr.splitlines() if "its last mint failed" in line)
     assert re.fullmatch(
         r"tunebuild: demo runs the rows it has until \d\d:\d\d: its last mint failed \(the tuner of one ended with 1; "

@@ -395,13 +395,14 @@ static int tb_same_file(const struct stat *a, const struct stat *b)
            a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
 }
 
-static int tb_tune(const tb_start *start, int argc, char **argv)
+static int tb_tune(tb_start *start, int argc, char **argv)
 {
     int restart = tb_is_restart(start), suppressed = tb_is_suppressed(start);
     struct stat before = {0}, now = {0};
     int result;
     stat(start->executable, &before);
     result = tb_call_tool(start);
+    tb_read_refusal(start); /* of this mint, where there was one: the tool has said it */
     if (result == TB_NO_TOOL) {
         if (!start->forced) tb_say_covered(start);
         tb_say(start, "the tunebuild command is not on this machine: %s runs with the rows it has; install it, or set "
