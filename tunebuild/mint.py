@@ -12,7 +12,7 @@ import io
 import os
 import secrets
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Protocol
@@ -88,12 +88,14 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Raced:
-    """One seat or own-seat companion, decided. ``scope`` owns it."""
+    """One seat or own-seat companion, decided. ``sound``: the row that was looked at when its race had ended; seats
+    that share a layout may come to another."""
 
     key: str
     family: str
     outcome: Outcome
     subject: Subject
+    sound: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -369,8 +371,10 @@ class _Session:
         for seat, workloads in zip(family.seats, seats.workloads_by_seat(family), strict=True):
             if seat in wanted:
                 heat = self._heat(planned, report, seat.key, workloads, apart=len(family.seats) > 1)
+                heat = _without_rejected(heat, [one.outcome for one in raced])
                 subject = replace(own, workloads=workloads)
-                raced.append(Raced(seat.key, family.name, self._race(running, heat, subject), subject))
+                outcome = self._race(running, heat, subject)
+                raced.append(Raced(seat.key, family.name, outcome, subject, outcome.winner_suffix))
         if len(raced) > 1:
             outcomes = seats.combine([one.outcome for one in raced], self._measure)
             raced = [replace(one, outcome=outcome) for one, outcome in zip(raced, outcomes, strict=True)]
@@ -403,7 +407,8 @@ class _Session:
             among=fitting,
             first=seat.winner_suffix,
         )
-        return Raced(function.name, family.name, self._race(running, heat, subject), subject)
+        outcome = self._race(running, heat, subject)
+        return Raced(function.name, family.name, outcome, subject, outcome.winner_suffix)
 
     def _heat(
         self,
@@ -523,12 +528,24 @@ class _Session:
                     live.renew(self._seed)  # other addresses than the race's
                     asking = validate.validate(outcome, self._measure, self.bar, self._seed ^ 0x5EED)
                     found = drive.drive(self._recorded(live, f"validate {one.key}"), asking)
+                    if found.kept and outcome.winner_suffix != one.sound:
+                        found = self._last_look(live, outcome, found)
                 validations[one.key] = found
                 outcome = validate.settle(outcome, found)
                 if not found.kept:
                     self._progress.note(f"{one.key}: {one.outcome.winner_suffix} is demoted: {found.why}")
             settled.append(replace(one, outcome=outcome))
         return settled, validations
+
+    def _last_look(
+        self, live: bench.LiveBench, outcome: Outcome, found: validate.Validation
+    ) -> validate.Validation:
+        """The look that a winner has after its race, for one that its family's other seats have made one."""
+        try:
+            self._recheck(live, outcome)
+        except bench.Unsound as unsound:
+            return replace(found, kept=False, why=unsound.fault.why)
+        return found
 
     def close(self, raced: list[Raced]) -> list[Raced]:
         """The closing floor may demote; seats of one family that then disagree on a layout fall together, and a
@@ -556,6 +573,14 @@ class _Session:
             replace(one, outcome=outcome)
             for one, outcome in zip([*mine, *companions], [*outcomes, *following], strict=True)
         ]
+
+
+def _without_rejected(heat: Heat, before: Iterable[Outcome]) -> Heat:
+    """The heat without rows that failed in the race of another seat of the family; the reference stays."""
+    for suffix in dict.fromkeys(one.suffix for outcome in before for one in outcome.rejected):
+        if suffix in heat.rows and suffix != REFERENCE:
+            heat = without(heat, heat.rows.index(suffix))
+    return heat
 
 
 def without(heat: Heat, row: int) -> Heat:

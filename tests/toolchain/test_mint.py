@@ -407,6 +407,28 @@ def test_seats_share_a_layout_and_the_entry_dispatches(tmp_path: Path) -> None:
         assert list(out[:m]) == [float(sum(range(i * k, i * k + k))) for i in range(m)]
 
 
+def test_a_row_that_dies_in_the_race_of_one_seat_is_not_raced_for_the_next(tmp_path: Path) -> None:
+    project = example("packed", tmp_path)
+    template = project.root / "kernels/templates/matvec/kernel.c.j2"
+    counting = """#include <stdlib.h>
+#include <sys/mman.h>
+{{ prototype }}
+{
+{% if mr == 8 and u == 2 %}
+    size_t *calls = (size_t *)0x5a0000000000;
+    mmap(calls, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+    if (++*calls > 300) abort();
+{% endif %}
+"""
+    template.write_text(template.read_text().replace("{{ prototype }}\n{\n", counting, 1))
+    project.edit("tune.toml", "-std=c17", "-std=gnu17")
+    project.run("mint", **LOUD)
+    race = sidecar(project)["race"]
+    (died,) = race["matvec.few"]["rejections"].values()
+    assert died.startswith("race: SIGABRT (workload one); replay: tunebuild test matvec --row mr8_u2 --case ")
+    assert "mr8_u2" not in race["matvec.many"]["rows"] and "rejections" not in race["matvec.many"]
+
+
 def test_a_companion_that_breaks_its_layout_is_an_error(tmp_path: Path) -> None:
     project = example("packed", tmp_path)
     template = project.root / "kernels/templates/matvec/matvec_pack.c.j2"
