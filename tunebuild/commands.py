@@ -178,6 +178,8 @@ def run(words: list[str]) -> int:
         return 2
     options.passed_on = passed_on
     options.root = Path(memo.find_root(options.folder))
+    if explicit := os.environ.get("TUNEBUILD_MANIFEST", ""):  # one file, wherever what we start is started
+        os.environ["TUNEBUILD_MANIFEST"] = os.path.abspath(os.path.join(options.folder, explicit))
     if options.command not in ROOTLESS and not (options.root / "tune.toml").exists():
         raise UsageError(
             "there is no tune.toml",

@@ -591,6 +591,22 @@ def test_explicit_sidecar_switches_the_rail_off_with_one_warning_a_scope(fresh: 
     assert done.stderr.count("WARNING: TUNEBUILD_MANIFEST") == 2
 
 
+def test_explicit_sidecar_is_found_from_the_folder_where_a_command_is_started(minted: Tree) -> None:
+    named = minted.root / "apps/alt.json"
+    document = json.loads(minted.sidecar.read_text())
+    del document["digest"]
+    named.write_text(json.dumps({**document, "kernels": {"f": "u1", "g": "u1"}}))
+    ours = minted.environ({"TUNEBUILD_MANIFEST": "alt.json"})
+    for folder, words in ((minted.root / "apps", ()), (Path("/"), ("-C", str(minted.root / "apps")))):
+        command = [sys.executable, "-m", "tunebuild", *words]
+        done = subprocess.run([*command, "build"], cwd=folder, env=ours, capture_output=True, text=True)
+        assert done.returncode == 0 and "WARNING" not in done.stderr, done.stderr
+        said = minted.run(TUNEBUILD_POLICY="fallback").stdout
+        assert "f: u1 (manifest)\n  g: u1 (manifest)\n" in said
+        minted.build()
+        assert "f: u2 (manifest)" in minted.run().stdout
+
+
 def test_covering_profile_is_named_and_nothing_is_raced(minted: Tree) -> None:
     minted.edit('version_of = "a/A_VERSION"\n', "")
     minted.edit('tuner = "tuner.py"\n\n[app', 'tuner = "tuner.py"\ndefaults = "profiles"\n\n[app')
