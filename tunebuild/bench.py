@@ -152,20 +152,22 @@ class _AtSize:
             said = self._called(number, suffix) if time.monotonic() < until else {"fault": "late", "row": "0"}
             if not said:
                 continue
-            if said.get("row") != "0":
-                self.passed.remove(suffix)
-                self.rejected.append(_rejected(self._of, self._driver, suffix, said, self._cases))
-            elif said["fault"] in ("late", "hang"):
-                why = (
-                    f"{AT_SIZE_S:.0f} s were spent"
-                    if said["fault"] == "late"
-                    else "the reference is too slow"
-                )
+            if why := self._excuse(said):
                 self.unseen.append(Unseen(self._names[number], rows[at:], why))
                 return
-            else:
+            if said.get("row") == "0":
                 self.broken = _broken(self._driver, said, self._cases)
                 return
+            self.passed.remove(suffix)
+            self.rejected.append(_rejected(self._of, self._driver, suffix, said, self._cases))
+
+    @staticmethod
+    def _excuse(said: dict[str, str]) -> str:
+        """Why a call that was not made, or not to its end, tells nothing of the row; "" where it does."""
+        if said["fault"] == "hang" and said["row"] == "0":
+            return "the reference is too slow"
+        known = {"late": f"{AT_SIZE_S:.0f} s were spent", "memory": "there is no memory for its buffers"}
+        return known.get(said["fault"], "")
 
     def _called(self, number: int, suffix: str) -> dict[str, str]:
         """The finding of one call, {} of a right one; row 0 where it was the reference that failed."""

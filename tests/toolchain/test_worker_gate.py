@@ -113,6 +113,15 @@ def test_large_workloads_that_the_time_does_not_allow_are_named(monkeypatch: pyt
     assert report.unseen == (bench.Unseen("large", report.passed, "0 s were spent"),)
 
 
+def test_workload_that_no_memory_holds_is_named_and_blames_no_row() -> None:
+    of = replace(LARGE, workloads=(Workload("vast", (("n", 1 << 44),)), *LARGE.workloads))
+    report = judged("bad", of, ("backward", "wrong_when_large"))
+    assert report.passed == ("backward",)
+    assert report.unseen == (
+        bench.Unseen("vast", ("backward", "wrong_when_large"), "there is no memory for its buffers"),
+    )
+
+
 def test_report_is_the_same_twice() -> None:
     rows = ("wrong", "wrong_at_31", "reads_past", "backward")
     assert judged("bad", made.ride(), rows) == judged("bad", made.ride(), rows)
