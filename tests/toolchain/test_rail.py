@@ -589,6 +589,10 @@ def test_explicit_sidecar_switches_the_rail_off_with_one_warning_a_scope(fresh: 
     done = fresh.run(TUNEBUILD_MANIFEST="/no/such.tune.json")
     assert done.returncode == 0 and PLAIN_STATUS in done.stdout and tuner_lines(done.stderr) == []
     assert done.stderr.count("WARNING: TUNEBUILD_MANIFEST") == 2
+    told = fresh.tool("run", "demo", TUNEBUILD_MANIFEST="/no/such.tune.json")
+    assert PLAIN_STATUS in told.stdout and told.stderr.count("WARNING: TUNEBUILD_MANIFEST") == 2, (
+        "by one door"
+    )
 
 
 def test_explicit_sidecar_is_found_from_the_folder_where_a_command_is_started(minted: Tree) -> None:

@@ -490,7 +490,7 @@ static int tb_judge(tb_start *start, const tb_need *unmet, int argc, char **argv
     }
     if (*mode && !tb_is(mode, "normal")) return TB_GO_ON; /* a tuner's own process: no recursion */
     if (*explicit_path) {
-        tb_say_explicit(start, explicit_path);
+        if (start->depth == 0) tb_say_explicit(start, explicit_path); /* else the other door has said it */
         return TB_GO_ON;
     }
     if (!artifact->scope_count) {
