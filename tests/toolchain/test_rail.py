@@ -575,8 +575,16 @@ def test_another_version_makes_its_scope_alone_untuned_and_says_both(minted: Tre
 def test_reference_from_the_environment_clears_every_stamp(minted: Tree) -> None:
     done = minted.tool("run", "demo", TUNEBUILD_POLICY="reference")
     assert "f: reference (reference)" in done.stdout and "policy reference" in done.stderr
+    assert "rows are stamped at build" not in done.stderr, "they were cleared"
     assert "(0/2 kernels tuned" in done.stdout and "to tune the rest: run it with -- --tune" in done.stdout
     assert minted.winners == {"f": "u2", "g": "u2"}
+
+
+def test_start_under_reference_says_where_the_stamps_that_it_runs_are_cleared(minted: Tree) -> None:
+    done = minted.run(TUNEBUILD_POLICY="reference")
+    assert done.stdout.endswith(TUNED_STATUS)
+    line = "tunebuild: rows are stamped at build: TUNEBUILD_POLICY=reference tunebuild build clears them"
+    assert line in done.stderr.splitlines()
 
 
 @pytest.mark.parametrize("declared", ["", 'policy = "error"'])

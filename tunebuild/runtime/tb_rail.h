@@ -217,6 +217,13 @@ static int tb_is_answerable(const tb_start *start)
     return 0;
 }
 
+static int tb_is_stamped(const tb_artifact *artifact)
+{
+    for (size_t i = 0; i < artifact->row_count; i++)
+        if (*artifact->rows[i].suffix) return 1;
+    return 0;
+}
+
 static void tb_say_covered(const tb_start *start)
 {
     for (size_t i = 0; i < start->artifact->scope_count && !start->is_foreign; i++)
@@ -431,7 +438,7 @@ static int tb_due(tb_start *start)
 {
     size_t untuned = tb_count_untuned(start);
     char before[64];
-    if (tb_is(start->policy, "reference"))
+    if (tb_is(start->policy, "reference") && tb_is_stamped(start->artifact))
         tb_say(start, "rows are stamped at build: TUNEBUILD_POLICY=reference tunebuild build clears them");
     if (!start->acts) {
         if (tb_is(start->policy, "warn") && start->depth == 0) tb_say_untuned(start, "WARNING: ", "");
