@@ -109,4 +109,14 @@ TB_INLINE tb_weights tb_load_weights(const int8_t *w)
 TB_INLINE vi32 tb_dot(vi32 sum, tb_weights w, tb_column x) { return sum + w.even * x.even + w.odd * x.odd; }
 #endif
 #endif
+
+/* The same where a loop takes several groups a turn: gcc would add products first, with a register for each, or copy sums. */
+TB_INLINE vi32 tb_dot_in_order(vi32 sum, tb_weights w, tb_column x)
+{
+    sum = tb_dot(sum, w, x);
+#if defined(__AVX2__)
+    __asm__("" : "+v"(sum));
+#endif
+    return sum;
+}
 #endif

@@ -11,6 +11,15 @@ TB_INLINE void vf32_put(float *p, vf32 v, size_t cols, size_t first)
         vf32_store_n(p, v, cols - first);
 }
 
+/* Integers: stored as they are, since gcc would make them floats within the loop that sums them. */
+TB_INLINE void vi32_put(int32_t *p, vi32 v, size_t cols, size_t first)
+{
+    if (cols >= first + VF32_LANES)
+        memcpy(p, &v, sizeof v);
+    else if (cols > first)
+        vf32_store_n((float *)(void *)p, vf32_bits(v), cols - first);
+}
+
 /* The same, on top of what p holds if `more`. */
 TB_INLINE void vf32_put_more(float *p, vf32 v, size_t cols, size_t first, int more)
 {

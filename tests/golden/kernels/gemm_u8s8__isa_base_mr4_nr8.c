@@ -35,14 +35,14 @@ static void tile4(const element *a, const int8_t *panel, int32_t *c, size_t n, s
         c3_0 = dot(c3_0, a3, panel + 0);
         c3_1 = dot(c3_1, a3, panel + 4);
     }
-    vf32_put((float *)(void *)(c + 0 * n + 0), vf32_bits(c0_0), cols, 0);
-    vf32_put((float *)(void *)(c + 0 * n + 4), vf32_bits(c0_1), cols, 4);
-    vf32_put((float *)(void *)(c + 1 * n + 0), vf32_bits(c1_0), cols, 0);
-    vf32_put((float *)(void *)(c + 1 * n + 4), vf32_bits(c1_1), cols, 4);
-    vf32_put((float *)(void *)(c + 2 * n + 0), vf32_bits(c2_0), cols, 0);
-    vf32_put((float *)(void *)(c + 2 * n + 4), vf32_bits(c2_1), cols, 4);
-    vf32_put((float *)(void *)(c + 3 * n + 0), vf32_bits(c3_0), cols, 0);
-    vf32_put((float *)(void *)(c + 3 * n + 4), vf32_bits(c3_1), cols, 4);
+    vi32_put(c + 0 * n + 0, c0_0, cols, 0);
+    vi32_put(c + 0 * n + 4, c0_1, cols, 4);
+    vi32_put(c + 1 * n + 0, c1_0, cols, 0);
+    vi32_put(c + 1 * n + 4, c1_1, cols, 4);
+    vi32_put(c + 2 * n + 0, c2_0, cols, 0);
+    vi32_put(c + 2 * n + 4, c2_1, cols, 4);
+    vi32_put(c + 3 * n + 0, c3_0, cols, 0);
+    vi32_put(c + 3 * n + 4, c3_1, cols, 4);
 }
 
 static void tile2(const element *a, const int8_t *panel, int32_t *c, size_t n, size_t padded_k, size_t cols)
@@ -57,10 +57,10 @@ static void tile2(const element *a, const int8_t *panel, int32_t *c, size_t n, s
         c1_0 = dot(c1_0, a1, panel + 0);
         c1_1 = dot(c1_1, a1, panel + 4);
     }
-    vf32_put((float *)(void *)(c + 0 * n + 0), vf32_bits(c0_0), cols, 0);
-    vf32_put((float *)(void *)(c + 0 * n + 4), vf32_bits(c0_1), cols, 4);
-    vf32_put((float *)(void *)(c + 1 * n + 0), vf32_bits(c1_0), cols, 0);
-    vf32_put((float *)(void *)(c + 1 * n + 4), vf32_bits(c1_1), cols, 4);
+    vi32_put(c + 0 * n + 0, c0_0, cols, 0);
+    vi32_put(c + 0 * n + 4, c0_1, cols, 4);
+    vi32_put(c + 1 * n + 0, c1_0, cols, 0);
+    vi32_put(c + 1 * n + 4, c1_1, cols, 4);
 }
 
 static void tile1(const element *a, const int8_t *panel, int32_t *c, size_t n, size_t padded_k, size_t cols)
@@ -71,8 +71,8 @@ static void tile1(const element *a, const int8_t *panel, int32_t *c, size_t n, s
         c0_0 = dot(c0_0, a0, panel + 0);
         c0_1 = dot(c0_1, a0, panel + 4);
     }
-    vf32_put((float *)(void *)(c + 0 * n + 0), vf32_bits(c0_0), cols, 0);
-    vf32_put((float *)(void *)(c + 0 * n + 4), vf32_bits(c0_1), cols, 4);
+    vi32_put(c + 0 * n + 0, c0_0, cols, 0);
+    vi32_put(c + 0 * n + 4, c0_1, cols, 4);
 }
 
 void gemm_u8s8__isa_base_mr4_nr8(const uint8_t *restrict a, const int8_t *restrict b, int32_t *restrict c, int8_t *restrict work, size_t m, size_t n, size_t k)

@@ -65,17 +65,17 @@ static void tile2(const uint8_t *panel, const tb_staged *x, const float *scales,
         TB_KEEP_LOOP
         for (int g = 0; g < 32; g += 2 * TB_GROUP) {
             const tb_weights v0_0 = tb_load_weights((const int8_t *)w0 + (g + 0 * TB_GROUP) * 8 + 0 * TB_GROUP);
-            s0_0 = tb_dot(s0_0, v0_0, tb_splat(x + 0 * 32 * blocks + g + 0 * TB_GROUP));
-            s1_0 = tb_dot(s1_0, v0_0, tb_splat(x + 1 * 32 * blocks + g + 0 * TB_GROUP));
+            s0_0 = tb_dot_in_order(s0_0, v0_0, tb_splat(x + 0 * 32 * blocks + g + 0 * TB_GROUP));
+            s1_0 = tb_dot_in_order(s1_0, v0_0, tb_splat(x + 1 * 32 * blocks + g + 0 * TB_GROUP));
             const tb_weights v0_1 = tb_load_weights((const int8_t *)w0 + (g + 0 * TB_GROUP) * 8 + 4 * TB_GROUP);
-            s0_1 = tb_dot(s0_1, v0_1, tb_splat(x + 0 * 32 * blocks + g + 0 * TB_GROUP));
-            s1_1 = tb_dot(s1_1, v0_1, tb_splat(x + 1 * 32 * blocks + g + 0 * TB_GROUP));
+            s0_1 = tb_dot_in_order(s0_1, v0_1, tb_splat(x + 0 * 32 * blocks + g + 0 * TB_GROUP));
+            s1_1 = tb_dot_in_order(s1_1, v0_1, tb_splat(x + 1 * 32 * blocks + g + 0 * TB_GROUP));
             const tb_weights v1_0 = tb_load_weights((const int8_t *)w0 + (g + 1 * TB_GROUP) * 8 + 0 * TB_GROUP);
-            s0_0 = tb_dot(s0_0, v1_0, tb_splat(x + 0 * 32 * blocks + g + 1 * TB_GROUP));
-            s1_0 = tb_dot(s1_0, v1_0, tb_splat(x + 1 * 32 * blocks + g + 1 * TB_GROUP));
+            s0_0 = tb_dot_in_order(s0_0, v1_0, tb_splat(x + 0 * 32 * blocks + g + 1 * TB_GROUP));
+            s1_0 = tb_dot_in_order(s1_0, v1_0, tb_splat(x + 1 * 32 * blocks + g + 1 * TB_GROUP));
             const tb_weights v1_1 = tb_load_weights((const int8_t *)w0 + (g + 1 * TB_GROUP) * 8 + 4 * TB_GROUP);
-            s0_1 = tb_dot(s0_1, v1_1, tb_splat(x + 0 * 32 * blocks + g + 1 * TB_GROUP));
-            s1_1 = tb_dot(s1_1, v1_1, tb_splat(x + 1 * 32 * blocks + g + 1 * TB_GROUP));
+            s0_1 = tb_dot_in_order(s0_1, v1_1, tb_splat(x + 0 * 32 * blocks + g + 1 * TB_GROUP));
+            s1_1 = tb_dot_in_order(s1_1, v1_1, tb_splat(x + 1 * 32 * blocks + g + 1 * TB_GROUP));
         }
         const vf32 x_scale0 = vf32_set(scales[0 * blocks + b]);
         y0_0 = vf32_fma(vf32_from_i32(s0_0), vf32_mul(tb_load_scales(w0 + 256), x_scale0), y0_0);
@@ -104,37 +104,37 @@ static void tile1(const uint8_t *panel, const tb_staged *x, const float *scales,
         TB_KEEP_LOOP
         for (int g = 0; g < 32; g += 2 * TB_GROUP) {
             const tb_weights v0_0 = tb_load_weights((const int8_t *)w0 + (g + 0 * TB_GROUP) * 8 + 0 * TB_GROUP);
-            s0_0 = tb_dot(s0_0, v0_0, tb_splat(x + 0 * 32 * blocks + g + 0 * TB_GROUP));
+            s0_0 = tb_dot_in_order(s0_0, v0_0, tb_splat(x + 0 * 32 * blocks + g + 0 * TB_GROUP));
             const tb_weights v0_1 = tb_load_weights((const int8_t *)w0 + (g + 0 * TB_GROUP) * 8 + 4 * TB_GROUP);
-            s0_1 = tb_dot(s0_1, v0_1, tb_splat(x + 0 * 32 * blocks + g + 0 * TB_GROUP));
+            s0_1 = tb_dot_in_order(s0_1, v0_1, tb_splat(x + 0 * 32 * blocks + g + 0 * TB_GROUP));
             const tb_weights v0_2 = tb_load_weights((const int8_t *)w1 + (g + 0 * TB_GROUP) * 8 + 0 * TB_GROUP);
-            s0_2 = tb_dot(s0_2, v0_2, tb_splat(x + 0 * 32 * blocks + g + 0 * TB_GROUP));
+            s0_2 = tb_dot_in_order(s0_2, v0_2, tb_splat(x + 0 * 32 * blocks + g + 0 * TB_GROUP));
             const tb_weights v0_3 = tb_load_weights((const int8_t *)w1 + (g + 0 * TB_GROUP) * 8 + 4 * TB_GROUP);
-            s0_3 = tb_dot(s0_3, v0_3, tb_splat(x + 0 * 32 * blocks + g + 0 * TB_GROUP));
+            s0_3 = tb_dot_in_order(s0_3, v0_3, tb_splat(x + 0 * 32 * blocks + g + 0 * TB_GROUP));
             const tb_weights v0_4 = tb_load_weights((const int8_t *)w2 + (g + 0 * TB_GROUP) * 8 + 0 * TB_GROUP);
-            s0_4 = tb_dot(s0_4, v0_4, tb_splat(x + 0 * 32 * blocks + g + 0 * TB_GROUP));
+            s0_4 = tb_dot_in_order(s0_4, v0_4, tb_splat(x + 0 * 32 * blocks + g + 0 * TB_GROUP));
             const tb_weights v0_5 = tb_load_weights((const int8_t *)w2 + (g + 0 * TB_GROUP) * 8 + 4 * TB_GROUP);
-            s0_5 = tb_dot(s0_5, v0_5, tb_splat(x + 0 * 32 * blocks + g + 0 * TB_GROUP));
+            s0_5 = tb_dot_in_order(s0_5, v0_5, tb_splat(x + 0 * 32 * blocks + g + 0 * TB_GROUP));
             const tb_weights v0_6 = tb_load_weights((const int8_t *)w3 + (g + 0 * TB_GROUP) * 8 + 0 * TB_GROUP);
-            s0_6 = tb_dot(s0_6, v0_6, tb_splat(x + 0 * 32 * blocks + g + 0 * TB_GROUP));
+            s0_6 = tb_dot_in_order(s0_6, v0_6, tb_splat(x + 0 * 32 * blocks + g + 0 * TB_GROUP));
             const tb_weights v0_7 = tb_load_weights((const int8_t *)w3 + (g + 0 * TB_GROUP) * 8 + 4 * TB_GROUP);
-            s0_7 = tb_dot(s0_7, v0_7, tb_splat(x + 0 * 32 * blocks + g + 0 * TB_GROUP));
+            s0_7 = tb_dot_in_order(s0_7, v0_7, tb_splat(x + 0 * 32 * blocks + g + 0 * TB_GROUP));
             const tb_weights v1_0 = tb_load_weights((const int8_t *)w0 + (g + 1 * TB_GROUP) * 8 + 0 * TB_GROUP);
-            s0_0 = tb_dot(s0_0, v1_0, tb_splat(x + 0 * 32 * blocks + g + 1 * TB_GROUP));
+            s0_0 = tb_dot_in_order(s0_0, v1_0, tb_splat(x + 0 * 32 * blocks + g + 1 * TB_GROUP));
             const tb_weights v1_1 = tb_load_weights((const int8_t *)w0 + (g + 1 * TB_GROUP) * 8 + 4 * TB_GROUP);
-            s0_1 = tb_dot(s0_1, v1_1, tb_splat(x + 0 * 32 * blocks + g + 1 * TB_GROUP));
+            s0_1 = tb_dot_in_order(s0_1, v1_1, tb_splat(x + 0 * 32 * blocks + g + 1 * TB_GROUP));
             const tb_weights v1_2 = tb_load_weights((const int8_t *)w1 + (g + 1 * TB_GROUP) * 8 + 0 * TB_GROUP);
-            s0_2 = tb_dot(s0_2, v1_2, tb_splat(x + 0 * 32 * blocks + g + 1 * TB_GROUP));
+            s0_2 = tb_dot_in_order(s0_2, v1_2, tb_splat(x + 0 * 32 * blocks + g + 1 * TB_GROUP));
             const tb_weights v1_3 = tb_load_weights((const int8_t *)w1 + (g + 1 * TB_GROUP) * 8 + 4 * TB_GROUP);
-            s0_3 = tb_dot(s0_3, v1_3, tb_splat(x + 0 * 32 * blocks + g + 1 * TB_GROUP));
+            s0_3 = tb_dot_in_order(s0_3, v1_3, tb_splat(x + 0 * 32 * blocks + g + 1 * TB_GROUP));
             const tb_weights v1_4 = tb_load_weights((const int8_t *)w2 + (g + 1 * TB_GROUP) * 8 + 0 * TB_GROUP);
-            s0_4 = tb_dot(s0_4, v1_4, tb_splat(x + 0 * 32 * blocks + g + 1 * TB_GROUP));
+            s0_4 = tb_dot_in_order(s0_4, v1_4, tb_splat(x + 0 * 32 * blocks + g + 1 * TB_GROUP));
             const tb_weights v1_5 = tb_load_weights((const int8_t *)w2 + (g + 1 * TB_GROUP) * 8 + 4 * TB_GROUP);
-            s0_5 = tb_dot(s0_5, v1_5, tb_splat(x + 0 * 32 * blocks + g + 1 * TB_GROUP));
+            s0_5 = tb_dot_in_order(s0_5, v1_5, tb_splat(x + 0 * 32 * blocks + g + 1 * TB_GROUP));
             const tb_weights v1_6 = tb_load_weights((const int8_t *)w3 + (g + 1 * TB_GROUP) * 8 + 0 * TB_GROUP);
-            s0_6 = tb_dot(s0_6, v1_6, tb_splat(x + 0 * 32 * blocks + g + 1 * TB_GROUP));
+            s0_6 = tb_dot_in_order(s0_6, v1_6, tb_splat(x + 0 * 32 * blocks + g + 1 * TB_GROUP));
             const tb_weights v1_7 = tb_load_weights((const int8_t *)w3 + (g + 1 * TB_GROUP) * 8 + 4 * TB_GROUP);
-            s0_7 = tb_dot(s0_7, v1_7, tb_splat(x + 0 * 32 * blocks + g + 1 * TB_GROUP));
+            s0_7 = tb_dot_in_order(s0_7, v1_7, tb_splat(x + 0 * 32 * blocks + g + 1 * TB_GROUP));
         }
         const vf32 x_scale0 = vf32_set(scales[0 * blocks + b]);
         y0_0 = vf32_fma(vf32_from_i32(s0_0), vf32_mul(tb_load_scales(w0 + 256), x_scale0), y0_0);
