@@ -6,9 +6,9 @@
     python bench/loops.py --object FILE.o       any object
     python bench/loops.py --docs                writes the table of docs/performance.md
 
-Of each row the loop with the most products an instruction counts or, without products, with the most lanes stored. A
-product is a multiplication whose result is added to a sum; a spill is a vector or a tile to or from the stack. Exits
-with 1 if a row does not compile.
+Of each row the largest loop counts that has nearly as many products an instruction as any; rows without products are
+left out. A product is a multiplication whose result is added to a sum; a spill is a vector or a tile to or from the
+stack. Exits with 1 if a row does not compile.
 """
 
 from __future__ import annotations
@@ -45,8 +45,9 @@ def main() -> int:
     for family, row in chosen(asked):
         cells = [cell(family, row, name) for name in COMPILERS if shutil.which(name)]
         broken += sum(one == BROKEN for one in cells)
-        lines.append(f"| {family.name} | {row.suffix} | {' | '.join(cells)} |")
-        print(lines[-1], flush=True)
+        if cells != [THIN] * len(cells):
+            lines.append(f"| {family.name} | {row.suffix} | {' | '.join(cells)} |")
+            print(lines[-1], flush=True)
     if asked.docs:
         write(lines)
     return 1 if broken else 0
@@ -74,7 +75,8 @@ def chosen(asked: argparse.Namespace) -> Iterator[tuple[Any, Any]]:
 
 # --- the table --------------------------------------------------------------------------------------
 
-BROKEN = "does not compile"
+BROKEN, THIN = "does not compile", "no products"
+DENSE = 0.75  # of the loop with the most products an instruction
 HEAD = (
     "| family | row | gcc: instructions, products each, spills | clang: the same |",
     "|---|---|---|---|",
@@ -82,7 +84,7 @@ HEAD = (
 
 
 def cell(family: Any, row: Any, compiler: str) -> str:
-    """Instructions of a turn, products (or lanes stored) an instruction, spills."""
+    """Instructions of a turn, products an instruction, spills."""
     try:
         path = made.compiled(
             family, made.changed(row, {"toolchain": compiler}), WORK / family.name / row.suffix / compiler
@@ -90,19 +92,15 @@ def cell(family: Any, row: Any, compiler: str) -> str:
     except subprocess.CalledProcessError:
         return BROKEN
     loop = hottest(innermost(path))
-    if loop is None:
-        return "no loop"
-    count = loop.products or loop.stored
-    return (
-        f"{len(loop.body)}, {count / len(loop.body):.3g}{'' if loop.products else ' stored'}, {loop.spilled}"
-    )
+    return f"{len(loop.body)}, {loop.products / len(loop.body):.3g}, {loop.spilled}" if loop else THIN
 
 
 def hottest(loops: Sequence[Loop]) -> Loop | None:
-    def weight(loop: Loop) -> tuple[float, float, int]:
-        return loop.products / len(loop.body), loop.stored / len(loop.body), len(loop.body)
-
-    return max(loops, key=weight, default=None)
+    """The largest of those that have nearly as many products an instruction as any; None without products."""
+    with_products = [loop for loop in loops if loop.products]
+    thickest = max((loop.products / len(loop.body) for loop in with_products), default=0.0)
+    dense = [loop for loop in with_products if loop.products / len(loop.body) >= DENSE * thickest]
+    return max(dense, key=lambda loop: (loop.products, len(loop.body)), default=None)
 
 
 def told(loops: Sequence[Loop]) -> Iterator[str]:

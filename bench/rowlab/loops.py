@@ -82,7 +82,9 @@ def innermost(path: Path, objdump: str = "objdump") -> list[Loop]:
 def _functions(text: str) -> Iterator[tuple[str, list[Instruction]]]:
     for part in re.split(r"\n(?=[0-9a-f]+ <)", text):
         if name := re.match(r"[0-9a-f]+ <([^>]+)>:", part):
-            found = re.findall(r"^ *([0-9a-f]+):\t(?:(?:rep|repz|notrack|lock) )?(\S+) *(.*)$", part, re.M)
+            found = re.findall(
+                r"^ *([0-9a-f]+):\t(?:(?:rep|repz|notrack|lock|\{vex\}) +)?(\S+) *(.*)$", part, re.M
+            )
             frame = "%rsp|%rbp" if re.search(r"mov +%rsp,%rbp", part) else "%rsp"
             yield name[1], [Instruction(int(at, 16), word, rest.strip(), frame) for at, word, rest in found]
 
