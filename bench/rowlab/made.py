@@ -7,13 +7,17 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from tunebuild import features, host, manifest, plan, render
+from tunebuild import errors, features, host, manifest, plan, render
 from tunebuild.model import Family, Row, Value
 
 
 def family_of(project: Path, name: str) -> Family:
     """The family of that name, or that of a companion."""
-    for family in manifest.read(project).families:
+    try:
+        families = manifest.read(project).families
+    except errors.UsageError as error:
+        raise SystemExit(str(error)) from None
+    for family in families:
         if family.template and name in (family.name, *(each.name for each in family.companions)):
             return family
     raise SystemExit(f"{name} is no family with a template")

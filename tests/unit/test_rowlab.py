@@ -80,3 +80,8 @@ def test_name_of_no_family_and_of_no_row_is_refused() -> None:
         made.family_of(ROOT, "gemm_f33")
     with pytest.raises(SystemExit, match="no row isa_avx2_u5"):
         made.row_that_runs(made.family_of(ROOT, "dot_f32"), "isa_avx2_u5")
+
+
+def test_folder_without_a_project_is_refused_in_one_line(tmp_path: Path) -> None:
+    with pytest.raises(SystemExit, match="there is no tune.toml"):
+        made.family_of(tmp_path, "dot_f32")
