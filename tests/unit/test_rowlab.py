@@ -83,5 +83,5 @@ def test_name_of_no_family_and_of_no_row_is_refused() -> None:
 
 
 def test_folder_without_a_project_is_refused_in_one_line(tmp_path: Path) -> None:
-    with pytest.raises(SystemExit, match="there is no tune.toml"):
+    with pytest.raises(SystemExit, match="there is no tune"):
         made.family_of(tmp_path, "dot_f32")
