@@ -19,6 +19,7 @@ from tunebuild import (
     broken,
     codegen,
     codegen_artifact,
+    gates,
     graph,
     host,
     keys,
@@ -90,7 +91,8 @@ class Generated:
     stamps: Mapping[str, Stamps]  # by app
     records: Mapping[str, record.Read]  # by app: its sidecar as read, with the verdict's ingredients
     declined: Mapping[Cell, str]
-    ineligible: Mapping[Cell, str]
+    ineligible: Mapping[Cell, str]  # not built here, or known not to compile: left out of the tune binary
+    rejected: Mapping[Cell, str]  # by the gate on this box: built to be judged again, not stamped
     built: Mapping[str, Built]  # by seat key or companion: digests of what would be measured
     inputs: tuple[Path, ...]
     states: Mapping[str, tuple[ScopeState, ...]]  # by app: how each of its scopes stands
@@ -107,7 +109,9 @@ class Generated:
         found = [family.project.templates for family in self.manifest.families]
         found += [folder for family in self.manifest.families for folder in family.project.include]
         sets = [edge.flags for edge in self.graph.edges if edge.rule.startswith("cc_")]
-        sets += [found.flags for found in self.tools.compilers.values() if isinstance(found, toolchain.Compiler)]
+        sets += [
+            found.flags for found in self.tools.compilers.values() if isinstance(found, toolchain.Compiler)
+        ]
         for flags in dict.fromkeys(sets):
             named = keys.folders_of(flags, os.environ).quoted
             found += [self.root / name for name in named if not name.startswith(_MADE)]
@@ -115,7 +119,11 @@ class Generated:
 
     @property
     def here(self) -> resolve.Here:
-        return resolve.Here.of(self.box, self.ineligible, self.declined)
+        return resolve.Here.of(self.box, {**self.ineligible, **self.rejected}, self.declined)
+
+    @property
+    def tree(self) -> gates.Tree:
+        return gates.Tree(self.root, self.plan, self.files, self.built, self.box)
 
 
 # --- compilers -----------------------------------------------------------------------------------
@@ -387,7 +395,8 @@ def generate(
     heavy, headers = _heavy(whole, texts, tools, environ)
     ineligible = _ineligible(planned, files, broken.read(root))
     built = digests.digests(whole, texts, headers, _compiler_words(tools, arch), _texts(whole, headers))
-    here = resolve.Here.of(box, ineligible, declined)
+    rejected = gates.rejected(gates.Tree(root, planned, files, built, box))
+    here = resolve.Here.of(box, {**ineligible, **rejected}, declined)
     stamps: dict[str, Stamps] = {}
     records: dict[str, record.Read] = {}
     states: dict[str, tuple[ScopeState, ...]] = {}
@@ -410,7 +419,7 @@ def generate(
     sources = _all_sources(planned, files, stamps, ineligible, says)
     made = _graph(planned, tools, stamps, ineligible, heavy, sources, frozen)
     return Generated(
-        root, manifest, box, tools, planned, sources, made, stamps, records, declined, ineligible, built,
+        root, manifest, box, tools, planned, sources, made, stamps, records, declined, ineligible, rejected, built,
         _inputs(manifest, box, records), states,
     )  # fmt: skip
 
