@@ -29,10 +29,10 @@ def test_row_without_a_call_at_a_large_workload_is_named_by_test_and_status_unti
     assert "  how_plain, how_large: not called at workload many: 0 s were spent" in testreport.text(reports)
     (told,) = (line for line in project.run("status").stdout.splitlines() if "settle_many" in line)
     assert told.endswith("ungated at many")
-    assert sized(generate.generate(project.root), "settle_many") == frozenset()
+    assert sized(generate.generate(project.root).tree, "settle_many") == frozenset()
 
     done = project.run("test", "settle_many", code=1).stdout
     assert "how_large: rejected at gate: wrong result: element 4711 of `y` is 0" in done
     (told,) = (line for line in project.run("status").stdout.splitlines() if "settle_many" in line)
     assert "ungated" not in told
-    assert sized(generate.generate(project.root), "settle_many") == {"how_plain"}
+    assert sized(generate.generate(project.root).tree, "settle_many") == {"how_plain"}
