@@ -176,13 +176,13 @@ def _announce(
         for line in lines:
             say(printable(line))
     if loud:
-        said = (line for one in apps for line in _stamped_words(generated, one, stand[one.name].marks))
+        said = (line for one in apps for line in _stamped_words(generated, one))
         for line in dict.fromkeys(said):
             say(f"tunebuild: {printable(line)}")
 
 
-def _stamped_words(generated: Generated, app: App, marks: Mapping[resolve.Cell, gates.Word]) -> Iterator[str]:
-    """What a build says of rows that are not the ones that were recorded, or that the gate rejected here."""
+def _stamped_words(generated: Generated, app: App) -> Iterator[str]:
+    """What a build says of rows that are not the ones that were recorded, or that the chain names first."""
     stamps, read = generated.stamps[app.name], generated.records[app.name]
     yield from resolve.dropped(stamps)
     if isinstance(read.found, Unreadable):
@@ -202,12 +202,17 @@ def _stamped_words(generated: Generated, app: App, marks: Mapping[resolve.Cell, 
         yield f"{len(stale) - SAID_SEATS} more seats are stale"
     owners = {stamp.scope for stamp in stale}
     yield from dict.fromkeys(s.advice for s in generated.states[app.name] if s.scope.name in owners)
-    for (family, suffix), word in marks.items():
-        if word == "rejected":
-            yield (
-                f"{family} runs {suffix}, which the gate rejected on this box: "
-                f"`tunebuild test {family} --row {suffix}` says why"
-            )
+    for stamp in stamps.seats:
+        if stamp.source in ("fallback", "reference"):
+            yield from _passed_in_chain(generated, stamp)
+
+
+def _passed_in_chain(generated: Generated, stamp: Stamp) -> Iterator[str]:
+    """The entries of the fallback chain before the row that serves, as far as the gate took them out."""
+    chain = [entry.suffix for entry in generated.plan.family(stamp.family).family.fallback]
+    for suffix in chain[: chain.index(stamp.suffix) if stamp.suffix in chain else len(chain)]:
+        if why := generated.rejected.get((stamp.family, suffix)):
+            yield f"{stamp.family} runs {stamp.suffix}, not {suffix}: {why}"
 
 
 # --- what every seat runs -------------------------------------------------------------------------
@@ -231,7 +236,7 @@ def status_of(generated: Generated, app: App) -> Status:
         if stamp.family in own
     )
     stamps = replace(generated.stamps[app.name], seats=seats)
-    return Status(stamps, generated.states[app.name], gates.marks(generated, stamps))
+    return Status(stamps, generated.states[app.name], gates.marks(generated.tree, stamps))
 
 
 def _statuses(generated: Generated) -> dict[str, Status]:

@@ -64,7 +64,7 @@ def why(root: Path, app: str, name: str) -> tuple[report.Why, ...]:
         if one.profile
     }
     named = _named(generated.manifest, stamps, name)
-    marks = gates.marks(generated, replace(stamps, seats=tuple(stamp for stamp, _ in named)))
+    marks = gates.marks(generated.tree, replace(stamps, seats=tuple(stamp for stamp, _ in named)))
     found = []
     for stamp, follows in named:
         family = generated.plan.family(stamp.family).family
@@ -189,7 +189,7 @@ def judge_remembered(generated: Generated, report: judge.FamilyReport) -> None:
     for each in report.unseen:
         for suffix in each.rows:
             unseen.setdefault((report.family, suffix), []).append(each.workload)
-    gates.remember(generated, [(report.family, suffix) for suffix in report.passed], rejected, unseen)
+    gates.remember(generated.tree, [(report.family, suffix) for suffix in report.passed], rejected, unseen)
 
 
 def test(

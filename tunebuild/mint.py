@@ -282,7 +282,7 @@ class _Session:
                 self.stop_if_asked(planned.family.name)
                 if index and index % MID_PROBE_EVERY == 0:
                     self.probe(running, f"mid{index // MID_PROBE_EVERY}")
-                sized = gates.sized(self._generated, planned.family.name)
+                sized = gates.sized(self._generated.tree, planned.family.name)
                 report = judge.judge(self._generated, planned, running, sized=sized)
                 flows.judge_remembered(self._generated, report)
                 reports.append(report)

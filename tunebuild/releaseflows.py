@@ -178,7 +178,7 @@ def _rejected(
     generated: Generated, stamps: Stamps, cells: tuple[tuple[str, str], ...], say: Say
 ) -> dict[tuple[str, str], str]:
     """Gate the stamped rows that no gate on this box has seen; those that did not pass, with the reason."""
-    unseen = gates.marks(generated, stamps)
+    unseen = gates.marks(generated.tree, stamps)
     if not unseen:
         return {}
     reports = flows.test(generated.root, sorted({family for family, _ in unseen}), say=say)

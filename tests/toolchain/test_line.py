@@ -273,7 +273,9 @@ def test_a_used_project_keeps_its_settings_and_is_built_into_ours(project: Proje
 
 def test_an_edited_reference_takes_the_gates_word_back(project: Project) -> None:
     def marks() -> str:
-        return project.run("status").stdout
+        return next(
+            line for line in project.run("status").stdout.splitlines() if line.startswith("  dot_f32")
+        )
 
     project.run("test")
     project.run("build")
@@ -282,17 +284,36 @@ def test_an_edited_reference_takes_the_gates_word_back(project: Project) -> None
     project.edit(reference, "sum += a[i] * b[i];", "sum += 2 * a[i] * b[i];")
     assert "ungated" in marks()
     project.run("test", code=1)
-    assert "rejected" in marks()
     said = project.run("build").stderr
     assert re.search(
-        r"dot_f32 runs (\w+), which the gate rejected on this box: `tunebuild test dot_f32 --row \1`", said
+        r"dot_f32 runs reference, not (\w+): the gate rejected it on this box: `tunebuild test dot_f32 --row \1`",
+        said,
     )
-    assert "gate:       rejected on this box" in project.run("why", "dot_f32").stdout
+    assert "reference" in marks() and "ungated" not in marks()
     project.edit(reference, "sum += 2 * a[i] * b[i];", "sum += a[i] * b[i];")
     project.run("test")
-    assert "ungated" not in marks() and "rejected" not in marks()
+    project.run("build")
+    assert "ungated" not in marks() and "reference" not in marks()
     project.edit("tune.toml", '"-O3"', '"-O2"')
     assert "ungated" in marks()
+
+
+def test_row_that_the_gate_rejected_here_is_stamped_by_no_build_after(project: Project) -> None:
+    template = "kernels/templates/dot_f32/kernel.c.j2"
+    right, wrong = "float sum = 0.0f;", 'float sum = {{ "1.0f" if u == 4 else "0.0f" }};'
+    project.edit(template, right, wrong)
+    project.run("build")
+    before = json.loads(project.run("status", "--json").stdout.splitlines()[-1])["families"][0]
+    assert before["suffix"].endswith("_u4")
+    project.run("test", code=1)
+    said = project.run("build").stderr
+    assert f"not {before['suffix']}: the gate rejected it on this box" in said
+    after = json.loads(project.run("status", "--json").stdout.splitlines()[-1])["families"][0]
+    assert not after["suffix"].endswith("_u4") and after["source"] in ("fallback", "reference")
+    project.edit(template, wrong, right)
+    project.run("test")
+    project.run("build")
+    assert json.loads(project.run("status", "--json").stdout.splitlines()[-1])["families"][0] == before
 
 
 @pytest.mark.parametrize("what", ["generated", "generated/rows", "build/build.ninja"])
