@@ -102,10 +102,15 @@ def _ended(number: int, frame: object) -> None:
 
     _asked_to_end.append(number)
     for each in _ending_signals():
-        signal.signal(each, signal.SIG_DFL if each == number else signal.SIG_IGN)
+        signal.signal(each, signal.SIG_DFL if each == number else _unheard)
     # Raised inside a destructor or a callback an exception is dropped, so it is raised until it is heard.
     signal.setitimer(signal.ITIMER_REAL, HEARD_S, 1.0)
     raise _Ended(number)
+
+
+def _unheard(number: int, frame: object) -> None:
+    """Of a signal that is pending when it is set to be ignored, the interpreter complains; one that does nothing is
+    as good."""
 
 
 def _ended_still(number: int, frame: object) -> None:

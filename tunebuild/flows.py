@@ -57,6 +57,7 @@ def why(root: Path, app: str, name: str) -> tuple[report.Why, ...]:
     document = read.document
     stamps = generated.stamps[chosen.name]
     passed_over = {state.scope.name: state.passed_over for state in generated.states[chosen.name]}
+    untuned = {state.scope.name: state.untuned for state in generated.states[chosen.name]}
     answering = record.profiles_of(generated.manifest, chosen, generated.box)
     bounds = {
         one.profile.path: {name: report.bound_of(one.profile, name) for name in one.profile.bounds}
@@ -81,6 +82,7 @@ def why(root: Path, app: str, name: str) -> tuple[report.Why, ...]:
                 changed=read.changed(stamp.key),
                 follows=follows,
                 passed_over=passed_over.get(stamp.scope, ()),
+                untuned=untuned.get(stamp.scope, ""),
             )
         )
     if not found:
@@ -103,6 +105,10 @@ def _named(manifest: Manifest, stamps: Stamps, name: str) -> tuple[tuple[Stamp, 
 def unknown_family(manifest: Manifest, name: str) -> UsageError:
     import difflib
 
+    if family := next(
+        (one for one in manifest.families if any(seat.key == name for seat in one.seats)), None
+    ):
+        return UsageError(f"{name} is one seat of a family", fix=f"write {family.name}")
     known = [seat.key for family in manifest.families for seat in family.seats]
     known += [family.name for family in manifest.families if family.name not in known]
     near = difflib.get_close_matches(name, known, 1)

@@ -135,6 +135,14 @@ class ScopeState:
         return ",".join(f"={key}" for key in (*self.verdict.missing, *self.verdict.stale))
 
     @property
+    def untuned(self) -> str:
+        """Why it is neither measured nor covered, and what to do; "" where it is."""
+        if self.answered:
+            return ""
+        detail = f" ({self.verdict.detail})" if self.verdict.detail else ""
+        return f"{self.verdict.reason}{detail}; {self.advice}"
+
+    @property
     def advice(self) -> str:
         """What a person does about it while it is untuned: as little as it takes."""
         if not self.command:

@@ -192,9 +192,9 @@ def check_text(manifest: Manifest, rendered: int) -> str:
     for family in manifest.families:
         for name, removed in family.removed:
             rows_gone = f"{removed} row{'s' * (removed != 1)}"
-            lines += wrapped(f"{family.name}: {rows_gone} removed by {shortened(name, FILTER_WIDTH)}")
+            lines += wrapped(f"{family.name}: {rows_gone} removed: not `{shortened(name, FILTER_WIDTH)}`")
         if family.check and (gone := family.check.removed_by_domain):
-            lines += wrapped(f"{family.name}: {gone} sizes removed by domain `{family.domain}`")
+            lines += wrapped(f"{family.name}: {gone} sizes outside the domain `{family.domain}`: not tried")
     return "\n".join(lines)
 
 
@@ -304,7 +304,7 @@ class Why:
     ``measured``: of `measured_by`; ``bound``: of `bound_of`; ``changed``: the inputs that differ from those
     measured, by which the seat is stale now; ``gate``: the word of the gate here, "" for the reference.
     ``follows``: the seat whose row a companion runs, "" for one with a row of its own. ``passed_over``: the profiles of
-    its scope that are there and do not serve.
+    its scope that are there and do not serve. ``untuned``: why nothing measured answers for its scope, and what to do.
     """
 
     stamp: Stamp
@@ -318,6 +318,7 @@ class Why:
     by_hand: str = ""
     follows: str = ""
     passed_over: tuple[str, ...] = ()
+    untuned: str = ""
 
 
 def measured_by(document: Document, key: str) -> dict[str, Json]:
@@ -394,6 +395,9 @@ def why_text(why: Why) -> str:
     rows = [("from", stamp.path)] if stamp.path else []
     if stamp.suffix != why.chain:
         rows.append(("chain", f"{why.chain} would serve without a measurement"))
+    winner = why.race.get("winner")
+    if isinstance(winner, str) and stamp.source in ("fallback", "reference") and not stamp.note:
+        rows.append(("recorded", f"{winner} by a race that does not count now; what it found:"))
     if not why.by_hand:  # what is known was measured of another row
         rows += _race_rows(why)
     if why.measured:
@@ -406,6 +410,8 @@ def why_text(why: Why) -> str:
         rows.append(("stale when", ", ".join(why.inputs) + " change"))
     if why.changed:
         rows.append(("stale now", ", ".join(why.changed)))
+    if why.untuned and stamp.source != "manifest":
+        rows.append(("untuned", why.untuned))
     if stamp.note:
         rows.append(("note", stamp.note))
     for name, words in rows:
@@ -416,6 +422,9 @@ def why_text(why: Why) -> str:
 def _source_words(why: Why) -> str:
     if why.by_hand:
         return hand_words(why.by_hand)
+    adopted = why.measured.get("adopted_from")
+    if why.stamp.source == "manifest" and isinstance(adopted, str):
+        return f"adopted from {adopted}, not raced on this box"
     return f"the row of {why.follows}, which it follows" if why.follows else _SOURCE_WORDS[why.stamp.source]
 
 
@@ -473,7 +482,7 @@ def _race_rows(why: Why) -> list[tuple[str, str]]:
         rows.append(("runner-up", _runner_up_words(race, *second)))
     if (margin := _number(race.get("margin_pct"))) is not None:
         over = f" over {race['fallback']}" if isinstance(race.get("fallback"), str) else ""
-        rows.append(("margin", f"{margin:.2f} %{over}{_interval(race, why.stamp.suffix)}"))
+        rows.append(("margin", f"{margin:.2f} %{over}{_interval(race, why.stamp.suffix, margin)}"))
     if (bar := _number(race.get("floor_pct"))) is not None:
         source = race.get("bar_source")
         rows.append(("noise", f"bar {bar:.2f} %" + (f", set by the {source}" if source else "")))
@@ -496,12 +505,17 @@ def _race_rows(why: Why) -> list[tuple[str, str]]:
     return rows + _rejections(race)
 
 
-def _interval(race: Mapping[str, Json], winner: str) -> str:
+def _interval(race: Mapping[str, Json], winner: str, margin: float) -> str:
+    """The interval of the race; a winner that gained less in validation has the lesser margin."""
     rows = race.get("rows")
     row = rows.get(winner) if isinstance(rows, dict) else None
     edges = row.get("interval_pct") if isinstance(row, dict) else None
     numbers = [edge for edge in edges if isinstance(edge, int | float)] if isinstance(edges, list) else []
-    return f" (95 %: {numbers[0]:.2f} to {numbers[1]:.2f})" if len(numbers) == 2 else ""
+    if len(numbers) != 2:
+        return ""
+    edges_text = f"95 %: {numbers[0]:.2f} to {numbers[1]:.2f}"
+    inside = numbers[0] - 0.01 <= margin <= numbers[1] + 0.01
+    return f" ({edges_text})" if inside else f" (as validated; in the race {edges_text})"
 
 
 def _validation_words(checked: Mapping[str, Json]) -> str:

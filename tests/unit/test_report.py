@@ -131,6 +131,25 @@ def test_colour_changes_no_character_that_is_seen() -> None:
 # --- check and box --------------------------------------------------------------------------------
 
 
+def test_why_says_what_came_from_elsewhere_what_a_dead_race_found_and_what_to_do() -> None:
+    adopted = replace(why(), measured={"adopted_from": "exchange"})
+    assert "adopted from exchange, not raced on this box" in report.why_text(adopted)
+    fallen = replace(
+        why(), stamp=replace(why().stamp, source="fallback"), race={"winner": "u16", "margin_pct": 3.0},
+        untuned="foreign_box (minted elsewhere); run `tunebuild mint`",
+    )  # fmt: skip
+    text = report.why_text(fallen)
+    assert "recorded:   u16 by a race that does not count now" in text
+    assert "untuned:    foreign_box (minted elsewhere); run `tunebuild mint`" in text
+
+
+def test_margin_below_its_interval_is_the_validations() -> None:
+    race = {"margin_pct": 3.6, "rows": {why().stamp.suffix: {"interval_pct": [5.5, 11.9]}}}
+    assert "3.60 % (as validated; in the race 95 %: 5.50 to 11.90)" in report.why_text(
+        replace(why(), race=race)
+    )
+
+
 def test_check_counts_rows_and_says_what_each_filter_removed() -> None:
     full = replace(
         family("f", companions=(companion("f_pack"),)),
@@ -143,9 +162,9 @@ def test_check_counts_rows_and_says_what_each_filter_removed() -> None:
         "demo: 2 families, 4 rows\n"
         "  f  2 rows  demo  with f_pack\n"
         "  g  2 rows  demo  2 seats; pinned to a\n"
-        "  f: 3 rows removed by where\n"
-        "  f: 1 row removed by arch aarch64\n"
-        "  f: 11 sizes removed by domain `n % 4 == 0`"
+        "  f: 3 rows removed: not `where`\n"
+        "  f: 1 row removed: not `arch aarch64`\n"
+        "  f: 11 sizes outside the domain `n % 4 == 0`: not tried"
     )
     document = report.check_json(whole, 4)
     families = document["families"]
