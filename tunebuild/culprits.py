@@ -18,6 +18,9 @@ def find(generated: Generated, ran: Ran, known: Mapping[str, Broken]) -> dict[st
     """The rows to leave out of the link, by symbol. ``known``: those of the build before."""
     failed = {symbol(failure): failure.words.strip() for failure in ran.failures}
     fresh = frozenset((*ran.made, *ran.hits))
+    binary = graph.moved(graph.tune_binary(generated.plan), generated.graph.folder)
+    # A row's object may be older than this build, and have been linked nowhere beside others yet.
+    linked = binary in fresh or any(failure.output == binary for failure in ran.failures)
     lacking = _undefined(generated, ran, known)
     found: dict[str, Broken] = {}
     for planned in generated.plan.families:
@@ -32,9 +35,9 @@ def find(generated: Generated, ran: Ran, known: Mapping[str, Broken]) -> dict[st
                     found[name] = Broken(digest, "compile", words)
                 elif lacking and (called := judge.symbols(generated.root / output)[1] & lacking):
                     lacks = tuple(sorted(called))
-                    why = f"it calls {', '.join(lacks)}, which nothing defines: misspelt, or not in `support`"
+                    why = f"it calls {', '.join(lacks)}, which nothing defines: misspelt, or not included"
                     found[name] = Broken(digest, "calls", why, lacks)
-                elif output in fresh:
+                elif linked or output in fresh:
                     if fault := judge.symbol_fault(generated.root / output, name):
                         found[name] = Broken(digest, "symbols", fault)
                 elif name in known and known[name].kind == "symbols" and known[name].digest == digest:

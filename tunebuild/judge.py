@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from tunebuild import bench, calls, codegen, elf, features, graph
 from tunebuild.generate import Generated
-from tunebuild.model import Rejected, Row, RowWord, Stage
+from tunebuild.model import REFERENCE, Rejected, Row, RowWord, Stage
 from tunebuild.plan import PlannedFamily, PlannedFunction
 from tunebuild.worker import Worker
 
@@ -118,7 +119,7 @@ def _before_the_gate(
         return _rejected(
             row.suffix, "compile", words, f"tunebuild explain {codegen.symbol(family.name, row.suffix)}"
         )
-    if why := _object_fault(generated, planned, row.suffix):
+    if why := _calls_fault(generated, planned, row.suffix) or _object_fault(generated, planned, row.suffix):
         return _rejected(row.suffix, "load", why, f"tunebuild asm {codegen.symbol(family.name, row.suffix)}")
     if missing := features.unmet(row.requires, here):
         return RowReport(row.suffix, "not run", f"needs {', '.join(missing)}")
@@ -150,6 +151,72 @@ def symbols(path: Path) -> tuple[frozenset[str], frozenset[str]]:
     except (OSError, ValueError):
         return frozenset(), frozenset()
     return frozenset(facts.defined), frozenset(facts.undefined)
+
+
+def _calls_fault(generated: Generated, planned: PlannedFamily, suffix: str) -> str:
+    """What a row calls that is something else, or nothing, in a normal build: there its own name is the row itself,
+    and other rows and support files are not linked. Other families and companions may be called by name."""
+    for function in planned.functions:
+        name = codegen.symbol(function.name, suffix)
+        called = symbols(_object(generated, planned.family.name, name))[1]
+        if function.name in called:
+            return (
+                f"{name} calls {function.name}, which is the reference while rows are judged and the row itself in a "
+                "normal build: write that part out, or call {{ fn }}"
+            )
+        for other in sorted(called):
+            if _is_row(generated, other):
+                base = other.partition("__")[0]
+                return (
+                    f"{name} calls {other}, which a normal build may not link: call {base}, or write it out"
+                )
+        if helpers := called & _supported(generated, called):
+            return (
+                f"{name} calls {', '.join(sorted(helpers))} of a support file, which a normal build does not link: "
+                "make it static in a header that the template includes"
+            )
+    return ""
+
+
+def _object(generated: Generated, family: str, name: str) -> Path:
+    return generated.root / graph.moved(graph.object_path(family, name), generated.graph.folder)
+
+
+def _written_ns(path: Path) -> int:
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return 0  # one file serves several families: the first one's object is the only one
+
+
+@functools.lru_cache(maxsize=4096)
+def _defined(path: Path, written_ns: int) -> frozenset[str]:
+    """The global symbols of an object as it was written then."""
+    return symbols(path)[0] if written_ns else frozenset()
+
+
+def _is_row(generated: Generated, name: str) -> bool:
+    """Whether a symbol is that of a row, a reference or an oracle of this project."""
+    base, _, suffix = name.partition("__")
+    if not base or not suffix:
+        return False
+    for planned in generated.plan.families:
+        if any(function.name == base for function in planned.functions):
+            return suffix in (REFERENCE, "oracle", *(each.row.suffix for each in planned.rows))
+    return False
+
+
+def _supported(generated: Generated, called: frozenset[str]) -> frozenset[str]:
+    """What the support files of the project define; nothing for who calls entries alone."""
+    entries = {function.name for planned in generated.plan.families for function in planned.functions}
+    if called <= entries:
+        return frozenset()
+    objects = {
+        _object(generated, each.family.name, f"support_{path.stem}")
+        for each in generated.plan.families
+        for path in each.family.support
+    }
+    return frozenset(name for path in objects for name in _defined(path, _written_ns(path)))
 
 
 def _object_fault(generated: Generated, planned: PlannedFamily, suffix: str) -> str:

@@ -316,7 +316,9 @@ def test_disk_that_is_full_while_rows_compile_rejects_no_row(project: Project) -
     assert "rejected" not in done.stderr
 
 
-def test_row_that_calls_what_nothing_defines_is_rejected_alone_until_something_does(project: Project) -> None:
+def test_row_that_calls_what_nothing_defines_is_rejected_alone_and_judged_anew_when_a_support_file_does(
+    project: Project,
+) -> None:
     call = """{% if u == 8 %}
     float helper(float x);
     sum += helper(sum);
@@ -324,12 +326,10 @@ def test_row_that_calls_what_nothing_defines_is_rejected_alone_until_something_d
     return sum;"""
     project.edit("kernels/templates/dot_f32/kernel.c.j2", "    return sum;", call)
 
-    def rows() -> dict[str, str]:
+    def rows(words: str = "it calls helper, which nothing defines") -> dict[str, str]:
         done = project.run("test", "dot_f32", "--json", code=None)
         family = json.loads(done.stdout.splitlines()[-1])["families"][0]
-        assert all(
-            "it calls helper, which nothing defines" in row["why"] for row in family["rows"] if row["stage"]
-        )
+        assert all(words in row["why"] for row in family["rows"] if row["stage"])
         return {row["row"]: row["word"] for row in family["rows"]}
 
     first = rows()
@@ -341,7 +341,54 @@ def test_row_that_calls_what_nothing_defines_is_rejected_alone_until_something_d
         "kernels/templates/dot_f32/helper.c",
         "float helper(float x);\nfloat helper(float x) { (void)x; return 0; }\n",
     )
-    assert "rejected" not in rows().values()
+    words = "calls helper of a support file, which a normal build does not link"
+    assert rows(words) == first, "and no normal build would link it"
+
+
+@pytest.mark.parametrize(
+    ("callee", "words"),
+    [
+        (
+            "dot_f32",
+            "calls dot_f32, which is the reference while rows are judged and the row itself in a normal",
+        ),
+        (
+            "dot_f32__isa_base_u1",
+            "calls dot_f32__isa_base_u1, which a normal build may not link: call dot_f32",
+        ),
+        ("dot_f32__reference", "calls dot_f32__reference, which a normal build may not link: call dot_f32"),
+    ],
+)
+def test_row_that_calls_itself_by_name_or_another_row_is_rejected_and_never_shipped(
+    project: Project, callee: str, words: str
+) -> None:
+    call = f"""{{% if u == 4 %}}
+    float {callee}(const float *a, const float *b, size_t n);
+    if (n == 5) return {callee}(a, b, n);
+{{% endif %}}
+    float sum = 0.0f;"""
+    project.edit("kernels/templates/dot_f32/kernel.c.j2", "    float sum = 0.0f;", call)
+    for more in ((), ("--sanitize",)):
+        done = project.run("test", "dot_f32", "--json", *more, code=1)
+        found = json.loads(done.stdout.splitlines()[-1])["families"][0]["rows"]
+        faulty = {row["row"]: row["why"] for row in found if row["word"] == "rejected"}
+        assert set(faulty) == {"isa_base_u4", "isa_avx2_u4"}
+        assert all(words in why for why in faulty.values())
+    project.run("build")
+    status = json.loads(project.run("status", "--json").stdout.splitlines()[-1])
+    assert status["families"][0]["suffix"] not in faulty, "the chain names isa_avx2_u4 first"
+
+
+def test_symbol_beside_a_rows_own_is_found_in_objects_that_a_normal_build_made(project: Project) -> None:
+    project.edit(
+        "kernels/templates/dot_f32/kernel.c.j2", "{{ prototype }}",
+        "extern const int other_{{ u }}_{{ isa }};\nconst int other_{{ u }}_{{ isa }} = 3;\n{{ prototype }}",
+    )  # fmt: skip
+    project.run("build")
+    done = project.run("test", "dot_f32", "--json", code=1)
+    found = json.loads(done.stdout.splitlines()[-1])["families"][0]["rows"]
+    stamped = next(row for row in found if row["row"] == "isa_avx2_u4")
+    assert stamped["why"] == "it defines other_4_avx2 besides dot_f32__isa_avx2_u4: make that static"
 
 
 def test_library_with_a_symbol_that_nothing_defines_is_not_built(project: Project) -> None:
