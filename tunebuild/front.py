@@ -373,19 +373,23 @@ def _publish(store: cache.Store, one: Keyed, root: Path) -> str:
     try:
         files = [cache.File("o", output.read_bytes(), output.stat().st_mode & 0o777)]
         read: tuple[str, ...] = ()
-        if one.edge.rule not in (*LINKED, graph.WORKER_RULE):
-            text = Path(f"{output}.d").read_bytes()
-            files.append(cache.File("o.d", text))
-            inside = f"{root}{os.sep}"
-            known = {os.fspath(path).removeprefix(inside) for path in one.sources}
-            read = tuple(
-                name
-                for name in keys.depfile(text.decode(errors="surrogateescape"))
-                if _plain(name) not in known and not _PRECOMPILED.match(name)
-            )
+        if one.edge.rule in LINKED:  # the keys of its objects hold no system headers
+            read = _read_beside(one, root, one.edge.inputs)
+        elif one.edge.rule != graph.WORKER_RULE:
+            read = _read_beside(one, root, (one.edge.output,))
+            files.append(cache.File("o.d", Path(f"{output}.d").read_bytes()))
     except OSError as error:
         return f"{one.edge.output} was not cached: {error.strerror}"
     return cache.publish(store, one.key, files, root=root, read=read, sources=one.sources)
+
+
+def _read_beside(one: Keyed, root: Path, objects: Iterable[str]) -> tuple[str, ...]:
+    """What the compiles of these objects read beside the inputs of a key, by their depfiles, each once."""
+    inside = f"{root}{os.sep}"
+    known = {os.fspath(path).removeprefix(inside) for path in one.sources}
+    texts = (Path(f"{root / name}.d").read_bytes().decode(errors="surrogateescape") for name in objects)
+    names = dict.fromkeys(name for text in texts for name in keys.depfile(text))
+    return tuple(name for name in names if _plain(name) not in known and not _PRECOMPILED.match(name))
 
 
 @functools.lru_cache(maxsize=4096)

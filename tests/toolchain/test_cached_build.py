@@ -118,3 +118,26 @@ def test_options_in_the_compilers_own_command_count_in_every_checkout(
 
     assert ROW in build("first", 1)["made"] and ROW in build("second", 2)["made"]
     assert not build("third", 1)["made"]
+
+
+def test_library_is_not_taken_from_the_cache_after_a_header_outside_the_project_changed(
+    first: Checkout, tmp_path: Path
+) -> None:
+    def build(name: str) -> tuple[dict[str, Any], bytes]:
+        checkout = first if name == "first" else Checkout(tmp_path / name, first.cache)
+        template = checkout.root / "kernels/templates/f/kernel.c.j2"
+        template.write_text("#include <far.h>\n" + template.read_text().replace("return ", "return FAR + "))
+        return checkout.build(CC=str(wrapper)), (checkout.root / "build/normal/demo").read_bytes()
+
+    far, wrapper = tmp_path / "vendor/far.h", tmp_path / "mycc"
+    wrapper.write_text(f'#!/bin/sh\nexec {GCC} "$@" -idirafter "{far.parent}"\n')  # as a system's folder
+    wrapper.chmod(0o755)
+    far.parent.mkdir()
+    far.write_text("#define FAR 0x1234\n")
+    _, old = build("first")
+    far.write_text("#define FAR 0x4321\n")
+    found, new = build("second")
+    assert ROW in found["made"] and "build/normal/demo" in found["made"] and new != old
+    far.write_text("#define FAR 0x1234\n")
+    found, again = build("third")
+    assert again == old and ROW in found["made"]
