@@ -20,6 +20,9 @@ _STT_SECTION, _STT_GNU_IFUNC = 3, 10
 _STB_LOCAL = 0
 _CONSTRUCTORS = (".init_array", ".preinit_array", ".ctors", ".fini_array", ".dtors")
 _WRITABLE_ALLOWED = (".data.rel.ro",)  # constants with addresses: written by the loader alone
+_BITCODE = b"BC\xc0\xde"  # what clang writes under -flto
+_SLIM = "__gnu_lto_slim"  # ... and the mark of what gcc writes
+_NO_CODE = "its object holds no machine code: compile rows without -flto, or with -ffat-lto-objects beside it"
 _UNLIKE_CODE = (".eh_frame", ".note", ".comment", ".debug")
 
 
@@ -79,6 +82,26 @@ def scan_object(path: Path, suffix: str = "") -> ObjectFacts:
     )
 
 
+def global_symbols(path: Path) -> tuple[frozenset[str], frozenset[str]]:
+    """What an object defines and what it wants of others, at half the cost of all its facts.
+
+    :raises ValueError: when the file is no little-endian ELF64 object, a damaged one, or one that holds a
+        compiler's intermediate code alone.
+    """
+    try:
+        sections = _sections(path.read_bytes())
+        symbols = _symbols(sections)
+    except (struct.error, IndexError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path}: a damaged object: {error}") from error
+    shared = [symbol for symbol in symbols if symbol.binding != _STB_LOCAL and symbol.name]
+    if any(symbol.name == _SLIM for symbol in shared):
+        raise ValueError(_NO_CODE)
+    return (
+        frozenset(symbol.name for symbol in shared if symbol.section != _SHN_UNDEF),
+        frozenset(symbol.name for symbol in shared if symbol.section == _SHN_UNDEF),
+    )
+
+
 def _is_state(section: _Section) -> bool:
     alive = section.flags & _SHF_ALLOC and section.flags & _SHF_WRITE and section.size
     excused = section.name.startswith(_WRITABLE_ALLOWED + _CONSTRUCTORS)
@@ -86,6 +109,8 @@ def _is_state(section: _Section) -> bool:
 
 
 def _sections(data: bytes) -> list[_Section]:
+    if data.startswith(_BITCODE):
+        raise ValueError(_NO_CODE)
     if data[:6] != b"\x7fELF\x02\x01":
         raise ValueError("not a little-endian ELF64 object")
     offset, entry_size, count, names_at = struct.unpack_from("<Q10xHHH", data, 0x28)

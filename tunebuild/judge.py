@@ -133,24 +133,23 @@ def _rejected(suffix: str, stage: Stage, why: str, replay: str) -> RowReport:
 def symbol_fault(path: Path, name: str) -> str:
     """Why an object cannot be linked beside the other rows: it must define its own symbol and no other."""
     try:
-        defined = elf.scan_object(path).defined
+        defined, _ = elf.global_symbols(path)
     except (OSError, ValueError) as error:
         return str(error)
     if name not in defined:
         return (
             f"it does not define {name}: a template must define the function that `prototype` and `fn` name"
         )
-    others = [other for other in defined if other != name and not other.startswith("__")]
+    others = [other for other in sorted(defined) if other != name and not other.startswith("__")]
     return f"it defines {', '.join(others)} besides {name}: make that static" if others else ""
 
 
 def symbols(path: Path) -> tuple[frozenset[str], frozenset[str]]:
     """The global symbols that an object defines and that it wants of others; none where there is no object."""
     try:
-        facts = elf.scan_object(path)
+        return elf.global_symbols(path)
     except (OSError, ValueError):
         return frozenset(), frozenset()
-    return frozenset(facts.defined), frozenset(facts.undefined)
 
 
 def _calls_fault(generated: Generated, planned: PlannedFamily, suffix: str) -> str:

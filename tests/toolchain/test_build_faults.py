@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from conftest import Project
 
-from tunebuild import cache
+from tunebuild import cache, judge
 
 pytestmark = pytest.mark.cc
 HEADER = "kernels/include/two.h"
@@ -377,6 +377,29 @@ def test_row_that_calls_itself_by_name_or_another_row_is_rejected_and_never_ship
     project.run("build")
     status = json.loads(project.run("status", "--json").stdout.splitlines()[-1])
     assert status["families"][0]["suffix"] not in faulty, "the chain names isa_avx2_u4 first"
+
+
+NO_CODE = "its object holds no machine code: compile rows without -flto, or with -ffat-lto-objects beside it"
+
+
+def test_rows_without_machine_code_are_rejected_with_the_flag_to_leave_out(project: Project) -> None:
+    project.edit("tune.toml", '"-O3"', '"-O3", "-flto"')
+    done = project.run("test", "dot_f32", "--json", code=1, CC="gcc")
+    found = json.loads(done.stdout.splitlines()[-1])["families"][0]["rows"]
+    assert {row["why"] for row in found if row["word"] == "rejected"} == {NO_CODE}
+    assert not [row for row in found if row["word"] == "passed"]
+    project.edit("tune.toml", '"-flto"', '"-flto", "-ffat-lto-objects"')
+    project.run("test", "dot_f32", CC="gcc")
+
+
+@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+def test_object_of_intermediate_code_alone_is_no_row(tmp_path: Path, compiler: str) -> None:
+    if shutil.which(compiler) is None:
+        pytest.skip(f"no {compiler}")
+    (tmp_path / "f.c").write_text("int f__u1(int x); int f__u1(int x) { return x; }\n")
+    made = tmp_path / "f.o"
+    subprocess.run([compiler, "-flto", "-c", tmp_path / "f.c", "-o", made], check=True)
+    assert judge.symbol_fault(made, "f__u1") == NO_CODE
 
 
 def test_symbol_beside_a_rows_own_is_found_in_objects_that_a_normal_build_made(project: Project) -> None:
