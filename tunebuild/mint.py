@@ -162,22 +162,27 @@ def asked_of(generated: Generated, app: App, scope: Scope, asked: Asked) -> tupl
 
 
 def demanded(generated: Generated, app: App, asked: Asked) -> tuple[Seat, ...]:
-    """The seats to race, manifest order: of scopes with the builtin tuner, filtered, pinned ones left out."""
+    """The seats to race, manifest order: of scopes with the builtin tuner, filtered, pinned ones left out. The seats of
+    a family share a layout, so that one of them brings the others along."""
     chosen: list[Seat] = []
     for scope in resolve.app_scopes(generated.manifest, app):
         if scope.tuner != "builtin":
             continue
         left = asked_of(generated, app, scope, asked)
         for name in scope.families:
-            chosen += (seat for seat in generated.plan.family(name).family.seats if seat.key in left)
+            seats = generated.plan.family(name).family.seats
+            chosen += seats if any(seat.key in left for seat in seats) else ()
     return tuple(chosen)
 
 
 def would_race(generated: Generated, app: App, asked: Asked) -> tuple[str, ...]:
     """The keys that a mint would race, by the builtin tuner or by scopes' own."""
     require_named(generated.manifest, asked.only)
-    scopes = (one for one in resolve.app_scopes(generated.manifest, app) if one.tuner != "none")
-    return tuple(key for scope in scopes for key in asked_of(generated, app, scope, asked))
+    ours = (seat.key for seat in demanded(generated, app, asked))
+    others = (
+        one for one in resolve.app_scopes(generated.manifest, app) if one.tuner not in ("none", "builtin")
+    )
+    return (*ours, *(key for scope in others for key in asked_of(generated, app, scope, asked)))
 
 
 def require_named(manifest: Manifest, only: str) -> None:
@@ -222,7 +227,7 @@ def mint(root: Path, asked: Asked, progress: Progress, say: building.Say) -> Min
         raced: list[Raced] = []
         reports: list[judge.FamilyReport] = []
         if families:  # scopes that bring their own tuner need no worker of ours, and no quiet box
-            raced = session.race_all(families, wanted, reports)
+            raced = session.race_all(families, reports)
     wall_ms = round(1000 * (time.monotonic() - started))
     return Minted(
         generated,
@@ -271,9 +276,7 @@ class _Session:
         self.validations: dict[str, validate.Validation] = {}
         self.told: dict[str, str] = {}
 
-    def race_all(
-        self, families: tuple[PlannedFamily, ...], wanted: tuple[Seat, ...], reports: list[judge.FamilyReport]
-    ) -> list[Raced]:
+    def race_all(self, families: tuple[PlannedFamily, ...], reports: list[judge.FamilyReport]) -> list[Raced]:
         """Judge and race family by family between two probes, then validate; ``reports`` is filled."""
         raced: list[Raced] = []
         with self.worker() as running:
@@ -286,7 +289,7 @@ class _Session:
                 report = judge.judge(self._generated, planned, running, sized=sized)
                 flows.judge_remembered(self._generated, report)
                 reports.append(report)
-                raced += self.race_family(running, planned, report, wanted)
+                raced += self.race_family(running, planned, report)
         raced, self.validations = self.validate_all(raced)
         with self.worker() as running:
             self.probe(running, "end")
@@ -332,7 +335,7 @@ class _Session:
         """Read the noise; over the ceiling the mint is refused, unless it is overridden."""
         unfiltered = replace(self._measure, min_cpu_share=0.0)  # the probe counts every window
         rows = (REFERENCE, "copy")
-        asking = noise.probe(tag, self._measure, self._threshold, self._seed, self._step_ns)
+        asking = noise.probe(tag, self._measure, self._threshold, self._seed, self._step_ns, self._settling)
         live = self._live(running, probe_subject(), rows, unfiltered, bench.Looks.NONE)
         reading = drive.drive(self._recorded(live, f"probe {tag}"), asking)
         self.readings.append(reading)
@@ -357,24 +360,26 @@ class _Session:
             self._progress.abort("control", at)
             raise Refused(f"the control file {control} asks to stop before {at}; nothing was written")
 
+    def _settling(self, raw_pct: float) -> None:
+        if self._measure.settle_s >= 1:
+            self._progress.note(
+                f"the box is loud (cv {raw_pct:.1f} %): keeping it hot for {self._measure.settle_s:g} s, "
+                "then looking once more"
+            )
+
     # --- races
 
-    def race_family(
-        self, running: Worker, planned: PlannedFamily, report: judge.FamilyReport, wanted: tuple[Seat, ...]
-    ) -> list[Raced]:
+    def race_family(self, running: Worker, planned: PlannedFamily, report: judge.FamilyReport) -> list[Raced]:
         """The seats of one family, then its companions with a seat of their own."""
         family = planned.family
-        if any(seat.key in {w.key for w in wanted} for seat in family.seats):
-            wanted = family.seats  # seats share a layout, so they are raced together
         own = judge.subject(planned.functions[0])
         raced: list[Raced] = []
         for seat, workloads in zip(family.seats, seats.workloads_by_seat(family), strict=True):
-            if seat in wanted:
-                heat = self._heat(planned, report, seat.key, workloads, apart=len(family.seats) > 1)
-                heat = _without_rejected(heat, [one.outcome for one in raced])
-                subject = replace(own, workloads=workloads)
-                outcome = self._race(running, heat, subject)
-                raced.append(Raced(seat.key, family.name, outcome, subject, outcome.winner_suffix))
+            heat = self._heat(planned, report, seat.key, workloads, apart=len(family.seats) > 1)
+            heat = _without_rejected(heat, [one.outcome for one in raced])
+            subject = replace(own, workloads=workloads)
+            outcome = self._race(running, heat, subject)
+            raced.append(Raced(seat.key, family.name, outcome, subject, outcome.winner_suffix))
         if len(raced) > 1:
             outcomes = seats.combine([one.outcome for one in raced], self._measure)
             raced = [replace(one, outcome=outcome) for one, outcome in zip(raced, outcomes, strict=True)]

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -46,10 +46,17 @@ class Reading:
 Probing = Generator[MicroRound, Measured | None, Reading]
 
 
-def probe(tag: str, measure: Measure, threshold_pct: float, seed: int, clock_step_ns: float) -> Probing:
+def probe(
+    tag: str,
+    measure: Measure,
+    threshold_pct: float,
+    seed: int,
+    clock_step_ns: float,
+    settling: Callable[[float], None] = lambda raw_pct: None,
+) -> Probing:
     """Read the raw cv and the A/A floor; over the threshold spin hot for `settle_s` and read once more.
 
-    It spins and never sleeps: a thread that slept wakes on a slow core.
+    It spins and never sleeps: a thread that slept wakes on a slow core. ``settling`` hears of the raw cv before.
     """
     heat = Heat("noise", PROBE_ROWS, (0,), seed=seed, clock_step_ns=clock_step_ns)
     track = Track(heat, measure, random.Random(seed), live={0, 1})
@@ -59,6 +66,7 @@ def probe(tag: str, measure: Measure, threshold_pct: float, seed: int, clock_ste
     raw, floor = yield from _read(track)
     if raw <= threshold_pct:
         return Reading(tag, raw, floor)
+    settling(raw)
     yield from _spin(track, measure.settle_s * 1e9)
     settled, calmer = yield from _read(track)
     return Reading(tag, raw, calmer, settled)

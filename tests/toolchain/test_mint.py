@@ -281,6 +281,8 @@ def test_a_companions_winner_set_by_hand_neither_ships_nor_is_exported(tmp_path:
     refused = project.run("profile", "export", code=3)
     assert "rowsum was set by hand, not by its race" in refused.stderr and fix in refused.stderr
     assert not (project.root / "dist").exists() and not (project.root / "profiles").exists()
+    both = project.run("mint", "--dry-run", "--only", "=matvec.few").stdout.split()
+    assert both == ["matvec.few", "matvec.many"], "seats share a layout"
     project.run("mint", "--only", "=matvec.few,=matvec.many", **LOUD)
     project.run("release", "--quick", **LOUD)
 
