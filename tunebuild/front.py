@@ -147,17 +147,19 @@ def keyed(generated: Generated, edges: Iterable[graph.Edge]) -> dict[str, Keyed]
             found[edge.output] = one
     for edge in edges:
         if edge.rule in LINKED and all(name in found for name in edge.inputs):
+            libraries = {root / name: cache.file_digest(root / name) for name in edge.implicit}
             inputs = keys.Inputs(
                 kind=edge.rule,
                 compiler=default.identity,
                 flags=keys.relative_flags((*default.flags, *edge.flags, *edge.libs), root),
+                headers=tuple((os.path.relpath(path, root), was) for path, was in libraries.items()),
                 objects=tuple(found[name].key for name in edge.inputs),
                 stamps=edge.stamps,
                 mode=edge.mode,
                 tools=(default.archiver[:1] if edge.rule == "archive" else ()),
             )
             sources = {path: was for name in edge.inputs for path, was in found[name].sources.items()}
-            found[edge.output] = Keyed(edge, inputs, keys.key(inputs), sources)
+            found[edge.output] = Keyed(edge, inputs, keys.key(inputs), sources | libraries)
     return found
 
 

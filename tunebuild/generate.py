@@ -420,7 +420,7 @@ def generate(
     made = _graph(planned, tools, stamps, ineligible, heavy, sources, frozen)
     return Generated(
         root, manifest, box, tools, planned, sources, made, stamps, records, declined, ineligible, rejected, built,
-        _inputs(manifest, box, records), states,
+        (*_inputs(manifest, box, records), *_linked(made, tools, manifest)), states,
     )  # fmt: skip
 
 
@@ -541,8 +541,35 @@ def _graph(
         phony.append((f"app_{codegen.identifier(app.name)}", outputs))
         normal += outputs
     phony.append(("normal", tuple(normal)))
-    edges.append(_worker_edge(tools.default(planned.manifest.project.name)))
+    default = tools.default(planned.manifest.project.name)
+    edges = [_with_libraries(edge, default, planned.manifest.project.root) for edge in edges]
+    edges.append(_worker_edge(default))
     return graph.Graph(tuple(edges), tuple(phony), tuple(dict.fromkeys(tools.names.values())))
+
+
+def _libraries(edge: graph.Edge, compiler: toolchain.Compiler, root: Path) -> keys.Libraries:
+    """The libraries of a link, and its folders; what we make ourselves left out."""
+    found = keys.libraries_of((*compiler.flags, *edge.flags, *edge.libs), os.environ, root)
+    files, folders = (
+        tuple(name for name in names if not f"{os.path.relpath(root / name, root)}/".startswith(_MADE))
+        for names in (found.files, found.folders)
+    )
+    return keys.Libraries(files, folders)
+
+
+def _with_libraries(edge: graph.Edge, compiler: toolchain.Compiler, root: Path) -> graph.Edge:
+    if edge.rule != "link":
+        return edge
+    return replace(edge, implicit=_libraries(edge, compiler, root).files)
+
+
+def _linked(made: graph.Graph, tools: Tools, manifest: Manifest) -> Iterable[Path]:
+    """The libraries that links name, and the folders where another one may come to stand before them."""
+    root, default = manifest.project.root, tools.default(manifest.project.name)
+    for edge in made.edges:
+        if edge.rule == "link":
+            found = _libraries(edge, default, root)
+            yield from (root / name for name in (*found.files, *found.folders))
 
 
 def _inputs(manifest: Manifest, box: Box, records: Mapping[str, record.Read]) -> tuple[Path, ...]:

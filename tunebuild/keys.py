@@ -52,7 +52,9 @@ class Inputs:
     compiler: str  # its identity: content, version, target
     flags: tuple[str, ...]
     source: str = ""  # digest of the source text
-    headers: tuple[tuple[str, str], ...] = ()  # (name relative to the project, digest)
+    headers: tuple[
+        tuple[str, str], ...
+    ] = ()  # (name relative to the project, digest); of a link its libraries
     objects: tuple[str, ...] = ()  # digests, in link order
     stamps: tuple[tuple[str, str], ...] = ()  # (seat or companion, suffix)
     features: tuple[str, ...] = ()  # the resolved set, where a flag such as `native` asks for one
@@ -78,16 +80,16 @@ def difference(before: Inputs, after: Inputs) -> str:
     for each in fields(Inputs):
         old, new = getattr(before, each.name), getattr(after, each.name)
         if old != new:
-            return _words(each.name, old, new)
+            return _words(each.name, old, new, after.kind)
     return ""
 
 
-def _words(name: str, old: object, new: object) -> str:
+def _words(name: str, old: object, new: object, kind: str) -> str:
     if not (isinstance(old, tuple) and isinstance(new, tuple)):
         plain = {"source": "its text changed", "compiler": "the compiler changed"}
         return plain.get(name, f"{name}: {old} -> {new}")
     if name == "headers":
-        return f"header {_named(old, new)} changed"
+        return f"{'library' if kind == 'link' else 'header'} {_named(old, new)} changed"
     if name == "objects":
         return "an object that it is linked from changed"
     if name == "environ":
@@ -116,6 +118,58 @@ def relative_flags(flags: Iterable[str], root: Path) -> tuple[str, ...]:
     """Flags with the project's own folder taken out of every path, so that a moved checkout hits."""
     inside = re.compile(re.escape(str(root)) + r"(?:/|(?![\w.-]))")
     return tuple(inside.sub(lambda match: "" if match[0].endswith("/") else ".", flag) for flag in flags)
+
+
+# --- files that a line names ---------------------------------------------------------------------
+
+
+def named(words: Iterable[str]) -> tuple[str, ...]:
+    """What may be files among the words of a command line: a word, what is behind its `@` or `=`, and so for
+    each part of a word of -Wl, -Wa or -Wp."""
+    found: dict[str, None] = {}
+    for part in _parts(words):
+        each = part.partition("=")[2] if part.startswith("-") else part.removeprefix("@")
+        if each and not each.startswith("-"):
+            found[each] = None
+    return tuple(found)
+
+
+def _parts(words: Iterable[str]) -> Iterator[str]:
+    """The words that the driver passes on are split as it splits them."""
+    for word in words:
+        yield from word.split(",")[1:] if word.startswith(("-Wl,", "-Wa,", "-Wp,")) else (word,)
+
+
+@dataclass(frozen=True, slots=True)
+class Libraries:
+    """What a link line reads beside its objects, as it names them, and the folders where it looks for more."""
+
+    files: tuple[str, ...]
+    folders: tuple[str, ...]
+
+
+def libraries_of(words: Sequence[str], environ: Mapping[str, str], root: Path) -> Libraries:
+    """The files that the words of a link line name, and what lies in its own folders under an asked name.
+
+    Which of a shared and a static library is taken the linker knows: both count, in every folder.
+    """
+    parts = tuple(_parts(words))
+    asked = {option: _behind(parts, option) for option in ("-L", "-l")}
+    folders = tuple(dict.fromkeys((*asked["-L"], *_listed(environ, "LIBRARY_PATH"))))
+    files = [
+        os.path.join(folder, name)
+        for library in asked["-l"]
+        for name in ((library[1:],) if library[:1] == ":" else (f"lib{library}.so", f"lib{library}.a"))
+        for folder in folders
+    ]
+    there = [name for name in (*named(words), *files) if os.path.isfile(os.path.join(root, name))]
+    return Libraries(tuple(dict.fromkeys(there)), folders)
+
+
+def _behind(words: Sequence[str], option: str) -> list[str]:
+    """What is behind an option of one letter, joined to it or as the next word."""
+    following = iter(words)
+    return [word.removeprefix(option) or next(following, "") for word in following if word.startswith(option)]
 
 
 # --- digests of text -----------------------------------------------------------------------------

@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from tunebuild.ninjarun import ninja_path
+
 HERE = Path(__file__).parents[2]
 PROJECT = HERE / "tests/projects/two_scopes"
 GCC = shutil.which("gcc") or shutil.which("clang") or ""
@@ -32,16 +34,24 @@ class Checkout:
         template.write_text('#include "k.h"\n' + template.read_text().replace("sum = 0", "sum = K - K"))
 
     def build(self, **environ: str) -> dict[str, Any]:
+        done = self.run("build", "--app", "demo", "--json", **environ)
+        found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+        return found
+
+    def plain(self) -> bool:
+        """A plain build; whether it ran anything, or its memo knew that there was nothing to do."""
+        return "no work to do" not in self.run("build").stdout
+
+    def run(self, *words: str, **environ: str) -> subprocess.CompletedProcess[str]:
         clean = {name: value for name, value in os.environ.items() if not name.startswith("TUNEBUILD_")}
         ours = {"PYTHONPATH": str(HERE), "TUNEBUILD_CACHE": str(self.cache), "TUNEBUILD_POLICY": "fallback"}
         done = subprocess.run(
-            [sys.executable, "-m", "tunebuild", "build", "--app", "demo", "--json"],
+            [sys.executable, "-m", "tunebuild", *words],
             cwd=self.root, env={**clean, **ours, **environ}, capture_output=True, text=True,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
         self.said = done.stderr
-        found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-        return found
+        return done
 
 
 @pytest.fixture
@@ -141,3 +151,47 @@ def test_library_is_not_taken_from_the_cache_after_a_header_outside_the_project_
     far.write_text("#define FAR 0x1234\n")
     found, again = build("third")
     assert again == old and ROW in found["made"]
+
+
+LIBRARIES = {
+    "a file": '"vendor/libhelp.a"',
+    "a name in a folder": '"-Lvendor", "-lhelp"',
+    "a file's name in a folder": '"-L", "vendor", "-l:libhelp.a"',
+    "words for the linker": '"-Wl,-L,vendor,-lhelp"',
+}
+
+
+@pytest.mark.parametrize("form", LIBRARIES)
+def test_library_that_an_app_names_counts_by_its_content(first: Checkout, tmp_path: Path, form: str) -> None:
+    def prepared(checkout: Checkout, helps: int) -> Checkout:
+        folder = checkout.root / "vendor"
+        folder.mkdir(exist_ok=True)
+        (folder / "h.c").write_text(f"int helper(void) {{ return {helps}; }}\n")
+        subprocess.run([GCC, "-c", "h.c"], cwd=folder, check=True)
+        (folder / "libhelp.a").unlink(missing_ok=True)
+        subprocess.run(["ar", "rcs", "libhelp.a", "h.o"], cwd=folder, check=True)
+        (checkout.root / "apps/demo.c").write_text(
+            '#include <stdio.h>\nint helper(void);\nint main(void) { printf("%d\\n", helper()); return 0; }\n'
+        )
+        tune = checkout.root / "tune.toml"
+        app, libs = 'sources = ["apps/demo.c"]\n', f"libs = [{LIBRARIES[form]}]\n"
+        tune.write_text(tune.read_text().replace(libs, "").replace(app, app + libs))
+        return checkout
+
+    def says(checkout: Checkout) -> str:
+        return subprocess.run(
+            [checkout.root / "build/normal/demo"], capture_output=True, text=True, check=True
+        ).stdout.strip()
+
+    prepared(first, 1).build()
+    assert says(first) == "1"
+    second = prepared(Checkout(tmp_path / "second", first.cache), 2)
+    assert second.build()["made"] == ["build/normal/demo"] and says(second) == "2"
+    assert second.plain() and not second.plain(), "nothing has changed"
+    prepared(second, 3)
+    assert second.plain() and says(second) == "3"
+    prepared(second, 4)
+    subprocess.run([ninja_path(), "-f", "build/build.ninja", "normal"], cwd=second.root, check=True)
+    assert says(second) == "4"
+    third = prepared(Checkout(tmp_path / "third", first.cache), 2)
+    assert not third.build()["made"] and says(third) == "2"
