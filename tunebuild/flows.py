@@ -268,24 +268,38 @@ def _sanitized(generated: Generated, *, say: Say) -> Generated:
 
 
 def mints(root: Path, app: str = "") -> tuple[history.Entry, ...]:
-    """This box's archived mints of one app, oldest first; failed ones are stubs with their reason."""
+    """This box's archived mints of one app, oldest first; failed ones are stubs with their reason. The archive goes by
+    the app's name: mints of another project of that name, which still stands where it was minted, are left out."""
     generated = generate.generate(root)
     path = generated.records[generated.app(app).name].path
-    return history.entries(generated.box.identity, stem=path.name.removesuffix(sidecar.SUFFIX))
+    kept = history.entries(generated.box.identity, stem=path.name.removesuffix(sidecar.SUFFIX))
+    return tuple(entry for entry in kept if not _of_another_project(entry, generated.root))
+
+
+def _of_another_project(entry: history.Entry, root: Path) -> bool:
+    document = history.read_mint(entry.path) if entry.kind == "mint" else None
+    made = document.provenance.get("binary") if document else None
+    folder, build, _ = made.partition(f"/{graph.BUILD}/") if isinstance(made, str) else ("", "", "")
+    return bool(build) and Path(folder) != root and Path(folder, "tune.toml").exists()
 
 
 def compare_mints(root: Path, app: str, a: str, b: str) -> tuple[str, ...]:
-    """Two mints side by side: named files, or the last two of the archive."""
-    paths = [Path(name) for name in (a, b) if name]
+    """Two mints side by side: named by file or by the time that the history gives, or the last two of the archive."""
+    archived = [entry for entry in mints(root, app) if entry.kind == "mint"]
+    by_time = {entry.when: entry.path for entry in archived}
+    paths = [by_time.get(name, Path(name)) for name in (a, b) if name]
     if len(paths) < 2:
-        kept = [entry.path for entry in mints(root, app) if entry.kind == "mint"]
+        kept = [entry.path for entry in archived]
         paths = [*kept[-2 + len(paths) :], *paths] if not paths else [kept[-1], *paths] if kept else paths
     if len(paths) < 2:
         raise UsageError("there are no two mints to compare", fix="mint twice, or name two sidecars")
     documents = [history.read_mint(path) for path in paths]
     for path, document in zip(paths, documents, strict=True):
         if document is None:
-            raise UsageError(f"{path} cannot be read as a sidecar")
+            raise UsageError(
+                f"{path} cannot be read as a sidecar",
+                fix="name a sidecar, or a mint by its time as `tunebuild history` prints it",
+            )
     old, new = documents
     assert old is not None and new is not None
     return tuple(mintdiff.lines(mintdiff.diff(old, new)))

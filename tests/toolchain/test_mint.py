@@ -199,8 +199,15 @@ def test_a_second_mint_keeps_a_copy_and_says_what_changed(quick: Project) -> Non
     quick.run("mint", **LOUD)
     quick.run("mint", **LOUD)
     assert len(list(quick.root.glob("*.tune.json.bak"))) == 1
-    assert len(quick.run("history").stdout.splitlines()) == 2
-    assert quick.run("diff").stdout.strip()
+    times = [line.split()[0] for line in quick.run("history").stdout.splitlines()]
+    assert len(times) == 2
+    assert quick.run("diff").stdout.strip() == quick.run("diff", *times).stdout.strip() != ""
+    assert "as `tunebuild history` prints it" in quick.run("diff", "yesterday", times[1], code=2).stderr
+    namesake = Project(quick.root.parent / "namesake", quick.home, quick.cache)
+    shutil.copytree(quick.root, namesake.root, ignore=shutil.ignore_patterns("build", "generated"))
+    assert not namesake.run("history").stdout.strip()
+    (quick.root / "tune.toml").unlink()  # moved away: what was minted there is the other's history
+    assert len(namesake.run("history").stdout.splitlines()) == 2
 
 
 @pytest.mark.parametrize("name", ["{app}", "{app}.bak"])
