@@ -31,7 +31,8 @@ from tunebuild.tables import CompanionTable, FamilyTable, SeatTable, Text
 MAX_NAME = 64
 HINT_FALLBACK = "vec8_u2"
 _DEFINED = re.compile(r"([A-Za-z_]\w*)\s*\([^;{}()]*\)\s*\{", re.ASCII)
-_TAKEN = frozenset({"main"})
+# `main` is a program's; the others name files that stand beside a family's own: its entry, or its driver.
+_TAKEN = frozenset({"main", "status", "interface", "drivers"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +47,8 @@ class Setting:
 
 def function_of(name: str, text: str, path: KeyPath, notes: Notes) -> Function | None:
     """The prototype of the family or companion ``name``; None, and noted, when it is not one."""
-    _check_name(name, path, notes)
+    if problem := name_problem(name):
+        notes.add(path, *problem)
     where = (*path, "prototype")
     try:
         function = prototype.parse(text)
@@ -63,16 +65,17 @@ def function_of(name: str, text: str, path: KeyPath, notes: Notes) -> Function |
     return function
 
 
-def _check_name(name: str, path: KeyPath, notes: Notes) -> None:
+def name_problem(name: str) -> tuple[str, str] | None:
+    """Why nothing can be a family or companion of this name, with what to write instead."""
     try:
         prototype.check_name(name)
     except prototype.PrototypeError as error:
-        notes.add(path, error.what, error.fix or "write letters, digits and _, not a digit first")
-        return
+        return error.what, error.fix or "write letters, digits and _, not a digit first"
     if name in _TAKEN or len(name) > MAX_NAME:
-        notes.add(path, f"`{name}` cannot name a family", f"choose another name of at most {MAX_NAME}")
-    elif "__" in name:
-        notes.add(path, f"`{name}`: two underscores part a family from its row", "use a single one")
+        return f"`{name}` cannot name a family", f"choose another name of at most {MAX_NAME} letters"
+    if "__" in name:
+        return f"`{name}`: two underscores part a family from its row", "use a single one"
+    return None
 
 
 def read(name: str, table: FamilyTable, function: Function, setting: Setting) -> Family | None:

@@ -77,7 +77,7 @@ def _read(path: Path) -> Manifest:
     families = _families(joined)
     modules = scopes.modules(joined)
     all_scopes = scopes.scopes(joined, modules, families)
-    apps = scopes.apps(joined[0], all_scopes)
+    apps = scopes.apps(joined, all_scopes, modules)
     measure = _measure(joined[0])
     if mistakes := _mistakes(sources):
         raise ConfigError(mistakes)
@@ -247,9 +247,14 @@ def _check_launcher(launcher: str, path: positions.KeyPath, notes: Notes) -> Non
 
 
 def _toolchains(table: RootTable, notes: Notes) -> tuple[Toolchain, ...]:
+    seen: dict[str, str] = {}
     for name, toolchain in table.toolchain.items():
         path = ("toolchain", name)
         scopes.check_name(name, path, notes)
+        first = seen.setdefault(name.replace("-", "_"), name)
+        if first != name:
+            what = f"`{name}` and `{first}` are the same name in build.ninja"
+            notes.add(path, what, "rename one of them")
         _check_command(toolchain.cc, (*path, "cc"), notes)
         check_flags(toolchain.cflags, (*path, "cflags"), notes)
         if toolchain.run and not toolchain.target:

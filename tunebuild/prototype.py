@@ -36,6 +36,15 @@ KEYWORDS = frozenset(_KEYWORDS.split())
 _QUALIFIERS = frozenset({"const", "volatile", "restrict", "__restrict", "__restrict__"})
 _BASE_WORDS = frozenset(word for words in ELEMENTS for word in words.split()) | {"void"}
 _TOKEN = re.compile(r"\s*([A-Za-z_]\w*|\.\.\.|[()\[\],*]|\d+)", re.ASCII)
+# What the headers of every generated file, or a compiler in its usual mode, mean by a name.
+_OF_HEADERS = (
+    "NULL EOF FILE offsetof stdin stdout stderr errno assert va_list max_align_t wchar_t ssize_t true false nullptr asm"
+    " typeof alignas alignof constexpr static_assert thread_local typeof_unqual linux unix i386"
+)
+RESERVED = KEYWORDS | _BASE_WORDS | frozenset(_OF_HEADERS.split())
+_LIMIT = re.compile(
+    r"(?:U?INT(?:_LEAST|_FAST)?\d*|U?INTPTR|U?INTMAX|SIZE|PTRDIFF|WCHAR|SIG_ATOMIC)_(?:MIN|MAX|C)|u?int(?:_least|_fast|max)\d*_t"
+)
 MAX_LENGTH = 4_000
 
 
@@ -184,5 +193,7 @@ def check_name(name: str, column: int = 1) -> None:
     """Raise `PrototypeError` unless ``name`` may name a function or a parameter here."""
     if not re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII) or name in KEYWORDS:
         raise PrototypeError(f"`{name}` is no C name", column)
+    if name in RESERVED or _LIMIT.fullmatch(name):
+        raise PrototypeError(f"`{name}` means something else in C", column, "choose another name")
     if name.startswith("tb_"):
         raise PrototypeError(f"`{name}`: the prefix `tb_` is reserved", column, "choose another name")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tunebuild import emit, prototype
+from tunebuild import emit, families, scopes
 from tunebuild.errors import UsageError
 
 PROJECT = """\
@@ -93,7 +93,7 @@ def init(folder: Path) -> tuple[Path, ...]:
             "there is a tune.toml already", where=str(target), fix="tunebuild add family NAME adds to it"
         )
     name = "".join(c if c.isascii() and (c.isalnum() or c in "-_") else "_" for c in folder.absolute().name)
-    project = name if name[:1].isalpha() else f"project_{name}"
+    project = name if name[:1].isalpha() and not scopes.shadows(name) else f"project_{name}"
     written = [target]
     emit.write_if_changed(target, PROJECT.format(name=project, family=FAMILY.format(name="dot_f32")))
     written += _kernel_files(folder / "kernels" / "templates", "dot_f32")
@@ -123,11 +123,9 @@ def add_family(file: Path, templates: Path, name: str, known: tuple[str, ...]) -
     """
     import tomlkit
 
-    if not name.isidentifier() or not name.isascii() or name.startswith("tb_") or name in prototype.KEYWORDS:
-        raise UsageError(
-            f"{name!r} cannot name a C function",
-            fix="write letters, digits and _, not tb_ in front, and no keyword of C",
-        )
+    if problem := families.name_problem(name):
+        what, fix = problem
+        raise UsageError(what, where=f"add family {name}", fix=fix)
     if name in known:
         raise UsageError(f"there is a family {name} already", where=str(file), fix="choose another name")
     text = file.read_text()

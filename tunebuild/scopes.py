@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from tunebuild import files
+from tunebuild import files, prototype
 from tunebuild.flags import check_flags
 from tunebuild.model import App, Confirm, Family, Module, Policy, Project, Scope
 from tunebuild.positions import KeyPath
@@ -21,6 +21,27 @@ _OWN_NOTES = frozenset(
         "mint_total_ms", "seed",
     }
 )  # fmt: skip
+MAX_CONSTANT = 64
+_IN_GENERATED_C = frozenset(
+    {
+        "app", "argc", "argv", "b", "copies", "count", "fn", "knob", "last", "r", "reps", "result", "row", "rows", "s",
+        "set", "sets", "to",
+    }
+)  # fmt: skip
+_OF_APP = (
+    "_log_tune_status", "_tune_status", "_tune_scopes", "_tune_box", "_tune_check", "_tune_needs", "_tune_suppress",
+    "_tune_artifact", "_tune_interface", "_tune_guard",
+)  # fmt: skip
+_C_HEADERS = (
+    "assert complex ctype errno fenv float inttypes iso646 limits locale math setjmp signal stdalign stdarg stdatomic"
+    " stdbit stdbool stdckdint stddef stdint stdio stdlib stdnoreturn string tgmath threads time uchar wchar wctype"
+)
+_SYSTEM_HEADERS = (  # what those include, and what programs do
+    "alloca cpuid dlfcn endian fcntl features getopt malloc omp poll pthread pwd regex sched semaphore spawn strings"
+    " syslog termios ucontext unistd utime wait xlocale"
+)
+_HEADERS = frozenset((*_C_HEADERS.split(), *_SYSTEM_HEADERS.split()))
+_SHADOWING = re.compile(r"tunebuild|tb_\w+|\w*intrin|arm_\w+|std\w+_def")
 _RESOLVER = re.compile(r"exchange:\S+|entry:[A-Za-z_][\w.-]*|[^:]+\.py:[A-Za-z_]\w*", re.ASCII)
 
 
@@ -62,12 +83,51 @@ def modules(joined: tuple[Joined, ...]) -> tuple[Module, ...]:
                 continue
             declared = one.table.module.get(name)
             constants = declared.constants if declared else {}
-            for constant in constants:
-                if not re.fullmatch(r"[A-Za-z_]\w{0,63}", constant, re.ASCII) or constant.startswith("tb_"):
-                    where = ("module", name, "constants", constant)
-                    one.notes.add(where, f"`{constant}` is no C name", "write letters, digits and _")
+            _check_constants(name, constants, joined, one.notes)
+            if constants:
+                _check_header(name, made.values(), path, one.notes)
             made[name] = Module(name, tuple(constants.items()))
     return tuple(made.values())
+
+
+def _check_constants(module: str, constants: Iterable[str], joined: tuple[Joined, ...], notes: Notes) -> None:
+    """A constant is a macro in the C of every family of its module, and in each app's header."""
+    words: dict[str, str] = {}
+    for name in constants:
+        path = ("module", module, "constants", name)
+        try:
+            prototype.check_name(name)
+        except prototype.PrototypeError as error:
+            notes.add(path, error.what, error.fix or "write letters, digits and _")
+            continue
+        if len(name) > MAX_CONSTANT:
+            notes.add(path, f"{len(name)} letters", f"write at most {MAX_CONSTANT}")
+        words = words or _prototype_words(joined)
+        if name in words:
+            what = f"`{name}` is a word of the prototype of `{words[name]}`, which a macro would change"
+            notes.add(path, what, "choose another name")
+        elif name in _IN_GENERATED_C:
+            notes.add(
+                path, f"`{name}` is a word of generated C, which a macro would change", "choose another"
+            )
+
+
+def _prototype_words(joined: tuple[Joined, ...]) -> dict[str, str]:
+    """Every word of every prototype, with the function that it stands in."""
+    declared: dict[str, str] = {}
+    for one in joined:
+        for name, table in one.table.family.items():
+            declared[name] = table.prototype
+            declared |= {other: companion.prototype for other, companion in table.companion.items()}
+    return {word: name for name, text in declared.items() for word in re.findall(r"\w+", text)}
+
+
+def _check_header(name: str, others: Iterable[Module], path: KeyPath, notes: Notes) -> None:
+    """Modules with constants have a header each, named after them with _ for -."""
+    for other in others:
+        if other.constants and other.name.replace("-", "_") == name.replace("-", "_"):
+            what = f"`{name}` and `{other.name}` are the same name in C, and their constants one header"
+            notes.add(path, what, "rename one of them")
 
 
 # --- scopes ----------------------------------------------------------------------------------------
@@ -185,14 +245,21 @@ def _version(
 # --- apps ------------------------------------------------------------------------------------------
 
 
-def apps(root: Joined, scopes: tuple[Scope, ...]) -> tuple[App, ...]:
+def apps(
+    joined: tuple[Joined, ...], scopes: tuple[Scope, ...], modules: tuple[Module, ...]
+) -> tuple[App, ...]:
     """The default app first: the library of all families, unless the file declares its name."""
+    root = joined[0]
     name = root.project.name
     declared = {other: _app(other, table, root, scopes) for other, table in root.table.app.items()}
     every = tuple(scope.name for scope in scopes)
     default = declared.pop(name, None) or App(name, "library", every, root=root.project.root)
     made = (default, *declared.values())
     _check_symbols(made, root.notes)
+    for app in made:
+        path: KeyPath = ("app", app.name) if app.name in root.table.app else ("project", "name")
+        _check_app_header(app, modules, path, root.notes)
+    _check_functions(made, joined)
     return tuple(_shared(app, made, root.notes) for app in made)
 
 
@@ -271,6 +338,43 @@ def _check_symbols(made: tuple[App, ...], notes: Notes) -> None:
         if first != app.name:
             what = f"`{app.name}` and `{first}` are the same name in C"
             notes.add(("app", app.name), what, "rename one of them")
+
+
+def shadows(stem: str) -> bool:
+    """Whether a header STEM.h would stand before one that C, the system or the runtime has."""
+    return stem in _HEADERS or _SHADOWING.fullmatch(stem) is not None
+
+
+def _check_app_header(app: App, modules: tuple[Module, ...], path: KeyPath, notes: Notes) -> None:
+    """Each app has a header of its name, in a folder that every compile looks into first."""
+    stem = app.name.replace("-", "_")
+    constants = {f"{one.name.replace('-', '_')}_constants": one.name for one in modules if one.constants}
+    if stem in constants:
+        what = f"the header {stem}.h is that of the constants of module `{constants[stem]}`"
+        notes.add(path, what, "choose another name")
+    elif shadows(stem):
+        whose = (
+            "tunebuild's own" if stem == "tunebuild" or stem.startswith("tb_") else "one of C or the system"
+        )
+        notes.add(path, f"its header {stem}.h would stand before {whose}", "choose another name")
+
+
+def _check_functions(made: tuple[App, ...], joined: tuple[Joined, ...]) -> None:
+    """No family or companion may have the name of a function or a folder that an app brings."""
+    stems = {app.name.replace("-", "_"): app.name for app in made}
+    for one in joined:
+        declared: list[tuple[str, KeyPath]] = []
+        for family, table in one.table.family.items():
+            declared.append((family, ("family", family)))
+            declared += [(other, ("family", family, "companion", other)) for other in table.companion]
+        for name, path in declared:
+            owners = {name.removesuffix(ending) for ending in _OF_APP if name.endswith(ending)} & stems.keys()
+            if owners:
+                what = f"`{name}` is a function that every build of the app `{stems[owners.pop()]}` has"
+                one.notes.add(path, what, "choose another name")
+            elif len(path) == 2 and name.startswith("app_") and name.removeprefix("app_") in stems:
+                what = f"the objects of the app `{stems[name.removeprefix('app_')]}` lie in the folder {name}"
+                one.notes.add(path, what, "choose another name")
 
 
 def _shared(app: App, made: tuple[App, ...], notes: Notes) -> App:

@@ -93,12 +93,36 @@ def test_gate_of_a_family_that_is_none_says_so_before_it_compiles(project: Proje
     assert not (project.root / "build").exists()
 
 
+def test_project_in_a_folder_with_the_name_of_a_c_header_gets_another(project: Project) -> None:
+    project.run("init", "math")
+    assert 'name = "project_math"' in (project.root / "math/tune.toml").read_text()
+    project.run("-C", "math", "check")
+
+
 def test_filters_of_a_mint_add_up(project: Project) -> None:
     project.run("add", "family", "scale")
     seats = json.loads(project.run("mint", "--dry-run", "--json", "--only", "dot", "--only", "=scale").stdout)
     assert seats == {"seats": ["dot_f32", "scale"]}
     one = json.loads(project.run("mint", "--dry-run", "--json", "--only", "dot").stdout)
     assert one == {"seats": ["dot_f32"]}
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("NULL", "`NULL` means something else in C"),
+        ("size_t", "`size_t` means something else in C"),
+        ("int", "`int` is no C name"),
+        ("status", "`status` cannot name a family"),
+        ("tb_x", "`tb_x`: the prefix `tb_` is reserved"),
+    ],
+)
+def test_family_of_a_name_that_no_function_can_have_is_not_added(
+    project: Project, name: str, words: str
+) -> None:
+    before = (project.root / "tune.toml").read_text()
+    assert words in project.run("add", "family", name, code=2).stderr
+    assert (project.root / "tune.toml").read_text() == before
 
 
 @pytest.mark.parametrize("redirect", ["> /dev/full", ">&-", "2>&-", "| head -0"])

@@ -357,7 +357,21 @@ CASES: list[tuple[str, str, str, str, str]] = [
      "app.x.confirm.metric", "is no regular expression", ""),
     ("[family.dot]\n", '[app.x]\nkind = "shared"\nconfirm = { command = "x", metric = "a" }\n[family.dot]\n',
      "app.x.confirm.metric", "has 0 groups", "one group"),
+    ("[family.dot]\n", '[module.p]\nconstants = { V = 1 }\n[app.p_constants]\nkind = "shared"\n[family.dot]\n', "app.p_constants",
+     "the header p_constants.h is that of the constants of module `p`", "another name"),
+    ("[family.dot]\n", '[app.math]\nkind = "shared"\n[family.dot]\n', "app.math", "its header math.h would stand before one of C or the system", "another"),
+    ('name = "p"', 'name = "tb_status"', "project.name", "its header tb_status.h would stand before tunebuild's own", "another"),
+    ('name = "p"', 'name = "immintrin"', "project.name", "its header immintrin.h would stand before one of C or the system", "another"),
+    # constants
+    ("[family.dot]\n", "[module.p]\nconstants = { int = 1 }\n[family.dot]\n", "module.p.constants.int", "`int` is no C name", "digits"),
+    ("[family.dot]\n", "[module.p]\nconstants = { size_t = 1 }\n[family.dot]\n", "module.p.constants.size_t", "means something else in C", ""),
+    ("[family.dot]\n", "[module.p]\nconstants = { n = 1 }\n[family.dot]\n", "module.p.constants.n", "`n` is a word of the prototype of `dot`", "another"),
+    ("[family.dot]\n", "[module.p]\nconstants = { dot = 1 }\n[family.dot]\n", "module.p.constants.dot", "a word of the prototype of `dot`", "another"),
+    ("[family.dot]\n", "[module.p]\nconstants = { reps = 1 }\n[family.dot]\n", "module.p.constants.reps", "`reps` is a word of generated C", "another"),
+    ("[family.dot]\n", "[module.a-b]\nconstants = { V = 1 }\n[module.a_b]\nconstants = { W = 1 }\n[family.dot]\n", "module.a_b",
+     "`a_b` and `a-b` are the same name in C, and their constants one header", "rename"),
     # build and names
+    ("[family.dot]\n", '[toolchain.c-c]\ncc = "gcc"\n[toolchain.c_c]\ncc = "cc"\n[family.dot]\n', "toolchain.c_c", "the same name in build.ninja", "rename"),
     ("[family.dot]\n", '[build]\ncc = ""\n[family.dot]\n', "build.cc", "is no command", "clang"),
     ("[family.dot]\n", '[build]\ncflags = ["@flags"]\n[family.dot]\n', "build.cflags[0]", "`@flags` is not allowed", ""),
     ("[family.dot]\n", '[build]\ninclude = ["inc"]\n[family.dot]\n', "build.include[0]", "inc does not exist", ""),
@@ -387,7 +401,12 @@ def test_mistake_is_reported_with_its_key_what_and_fix(
 
 def test_family_name_that_c_or_tunebuild_reserves_is_refused(tmp_path: Path) -> None:
     for name, words in (("main", "cannot name"), ("a__b", "two underscores"), ("tb_x", "`tb_` is reserved"),
-                        ("int", "no C name"), ("a" * 70, "cannot name")):  # fmt: skip
+                        ("int", "no C name"), ("a" * 70, "cannot name"), ("status", "cannot name"),
+                        ("interface", "cannot name"), ("drivers", "cannot name"), ("NULL", "means something else in C"),
+                        ("size_t", "means something else in C"), ("INT8_MAX", "means something else in C"),
+                        ("p_tune_status", "is a function that every build of the app `p` has"),
+                        ("p_log_tune_status", "is a function that every build of the app `p` has"),
+                        ("app_p", "the objects of the app `p` lie in the folder app_p")):  # fmt: skip
         text = BASE.replace("family.dot", f"family.{name}").replace("float dot(", f"float {name}(")
         found = mistakes(tmp_path, text, (f"{name}/reference.c", f"{name}/kernel.c.j2"))
         assert any(words in mistake.what for mistake in found), name
