@@ -235,6 +235,35 @@ def test_tune_forces_under_every_policy_and_when_complete(demo: Demo) -> None:
     assert len(demo.calls) == 4 and all("--prepare --tune " in call for call in demo.calls)
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a program another user's rights")
+@pytest.mark.parametrize("kind", ["built", "released"])
+def test_program_with_rights_that_its_caller_lacks_reads_no_variable_writes_no_file_and_calls_no_tool(
+    kind: str,
+) -> None:
+    with tempfile.TemporaryDirectory(prefix="test-guard-suid-") as folder:
+        Path(folder).chmod(0o755)
+        demo = Demo(Path(folder) / "p")
+        demo.make(baked(**UNTUNED, kind=kind))
+        evil = demo.root / "evil"
+        evil.mkdir()
+        (evil / "tunebuild").write_text(f"#!/bin/sh\ntouch '{demo.root}/called'\n")
+        (evil / "tunebuild").chmod(0o755)
+        roots = demo.root / "roots"
+        roots.touch(mode=0o600)
+        as_nobody = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
+        words = {"TUNEBUILD_STAMPS": str(roots), "TUNEBUILD_POLICY": "bogus", "PATH": f"{evil}:/usr/bin:/bin"}
+        plain = demo.run("--", "--tune", through=as_nobody, **words)
+        assert plain.stderr != "" or kind == "released"
+        demo.exe.chmod(0o4755)
+        done = demo.run("--", "--tune", through=as_nobody, **words)
+        assert (done.returncode, done.stderr) == (0, "") and done.stdout.startswith("BODY first depth=none")
+        assert roots.read_text() == "" and not (demo.root / "called").exists()
+        roots.chmod(0o666)
+        demo.exe.chmod(0o755)
+        demo.run(through=as_nobody, TUNEBUILD_STAMPS=str(roots))
+        assert roots.read_text() == "demo\tdot\tu4\tmanifest\n", "a plain program still proves what it runs"
+
+
 @pytest.mark.parametrize("changed", [SIDECAR + b" ", SIDECAR.replace(b"u4", b"u2"), b""])
 def test_changed_sidecar_is_stamped_anew_whatever_its_size_and_times_say(demo: Demo, changed: bytes) -> None:
     demo.make(baked())
