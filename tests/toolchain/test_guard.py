@@ -264,6 +264,19 @@ def test_program_with_rights_that_its_caller_lacks_reads_no_variable_writes_no_f
         assert roots.read_text() == "demo\tdot\tu4\tmanifest\n", "a plain program still proves what it runs"
 
 
+def test_mode_that_is_none_is_told_and_changes_nothing(demo: Demo) -> None:
+    words = "tunebuild: TUNEBUILD_MODE: 'bogus' is no mode and says nothing; set normal, tune or test\n"
+    demo.make(baked(**UNTUNED, policy="error"))
+    without = demo.run()
+    done = demo.run(TUNEBUILD_MODE="bogus")
+    assert (done.returncode, done.stdout) == (3, "") and done.stderr == words + without.stderr
+    assert demo.run(TUNEBUILD_MODE="tune").returncode == 0, "a tuner's own process"
+    demo.make(baked(**UNTUNED))
+    demo.rebuilds(baked())
+    done = demo.run(TUNEBUILD_MODE="bogus")
+    assert "BODY second" in done.stdout and done.stderr.startswith(words) and len(demo.calls) == 1
+
+
 @pytest.mark.parametrize("changed", [SIDECAR + b" ", SIDECAR.replace(b"u4", b"u2"), b""])
 def test_changed_sidecar_is_stamped_anew_whatever_its_size_and_times_say(demo: Demo, changed: bytes) -> None:
     demo.make(baked())

@@ -495,7 +495,11 @@ static int tb_judge(tb_start *start, const tb_need *unmet, int argc, char **argv
             tb_say(start, "%s was %s; build it here to tune it for this box", artifact->app, start->why_foreign);
         return TB_GO_ON;
     }
-    if (*mode && !tb_is(mode, "normal")) return TB_GO_ON; /* a tuner's own process: no recursion */
+    if (tb_is(mode, "tune") || tb_is(mode, "test")) return TB_GO_ON; /* a tuner's own process: no recursion */
+    if (*mode && !tb_is(mode, "normal")) {
+        if (start->depth == 0) tb_say(start, "TUNEBUILD_MODE: '%s' is no mode and says nothing; set normal, tune or test", mode);
+        unsetenv("TUNEBUILD_MODE"); /* the tool would refuse it */
+    }
     if (*explicit_path) {
         if (start->depth == 0) tb_say_explicit(start, explicit_path); /* else the other door has said it */
         return TB_GO_ON;
