@@ -277,8 +277,9 @@ def _resolve(generated: Generated, state: ScopeState, say: Say) -> None:
         resolver = exchange.resolver(state.scope, here)
         if resolver is not None:
             resolver(state.scope.name, state.sidecar, demand)
-    except Exception as error:  # a resolver may be anybody's code: an app starts without it
-        say(f"tunebuild: the resolver of scope {state.scope.name} failed: {error}")
+    except (Exception, SystemExit) as error:  # a resolver may be anybody's code: an app starts without it
+        why = f"it ended the process with {error}" if isinstance(error, SystemExit) else str(error)
+        say(f"tunebuild: the resolver of scope {state.scope.name} failed: {why}")
 
 
 def _tune(

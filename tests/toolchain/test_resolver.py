@@ -96,3 +96,23 @@ def test_resolver_may_be_a_function_beside_tune_toml(project: Project, shared: P
     found, said = _start(project, "resolver.py:find")
     assert (found.kernels, "@tune" in said) == ({"dot_f32": "isa_base_u8"}, False)
     assert _served(project) == ("isa_base_u8", "manifest")
+
+
+@pytest.mark.parametrize("statement", ["import sys; sys.exit(0)", "raise SystemExit('enough')", "1 / 0"])
+def test_resolver_that_fails_or_exits_is_told_and_the_app_starts(project: Project, statement: str) -> None:
+    project.write("resolver.py", f"def find(*words):\n    {statement}\n")
+    project.write("demo.c", '#include <stdio.h>\nint main(void) { puts("the app runs"); return 4; }\n')
+    project.edit(
+        "tune.toml", "[build]",
+        '[app.demo]\nkind = "exe"\nsources = ["demo.c"]\npolicy = "auto"\n'
+        '[scope.own]\nresolver = "resolver.py:find"\n[build]',
+    )  # fmt: skip
+    project.write("stop", "")  # no race: what is tested stands before it
+    done = project.run("run", "demo", code=4, TUNEBUILD_CONTROL=str(project.root / "stop"))
+    assert done.stdout == "the app runs\n"
+    why = {
+        "1": "division by zero",
+        "r": "it ended the process with enough",
+        "i": "it ended the process with 0",
+    }
+    assert f"tunebuild: the resolver of scope own failed: {why[statement[0]]}\n" in done.stderr
