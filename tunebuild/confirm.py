@@ -7,6 +7,7 @@ more than one of them is a loss: a machine that changes between rounds must not 
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from tunebuild.stats import median
 
 ROUNDS = 5
 MOST_LOSSES = 1
+MOST_GAIN_PCT = 1e9  # said of a metric that is next to 0 in one arm alone
 WINNERS = "winners"
 """The arm with every winner; the others are named after the family that falls back in them."""
 
@@ -31,12 +33,14 @@ class Confirmed:
 
 
 def metric(confirm: Confirm, output: str) -> float | None:
-    """The number that the app printed, the last one where it printed several; None where there is none."""
+    """The number that the app printed, the last one where it printed several; None where there is none, or it is
+    not finite."""
     found = [match[1] for match in re.finditer(confirm.metric, output, re.M)]
     try:
-        return float(found[-1]) if found else None
-    except ValueError:
+        number = float(found[-1]) if found else math.nan
+    except (ValueError, TypeError):  # no number, or a group that took no part in the match
         return None
+    return number if math.isfinite(number) else None
 
 
 def order(arms: Sequence[str], number: int) -> tuple[str, ...]:
@@ -50,7 +54,8 @@ def gains_pct(confirm: Confirm, winners: Sequence[float], fallback: Sequence[flo
     """How much better the winners are, round by round, in percent of the fallback; 0 where that is 0."""
     sign = 1.0 if confirm.better == "lower" else -1.0
     pairs = zip(winners, fallback, strict=True)
-    return tuple(sign * 100.0 * (fell - won) / abs(fell) if fell else 0.0 for won, fell in pairs)
+    gains = (sign * 100.0 * (fell - won) / abs(fell) if fell else 0.0 for won, fell in pairs)
+    return tuple(max(-MOST_GAIN_PCT, min(MOST_GAIN_PCT, gain)) for gain in gains)
 
 
 def verdicts(

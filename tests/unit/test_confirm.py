@@ -17,6 +17,17 @@ def test_metric_is_the_last_number_that_the_app_printed() -> None:
     assert confirm.metric(replace(LOWER, metric="time (.*) ms"), "time fast ms") is None
 
 
+@pytest.mark.parametrize("printed", ["nan", "inf", "-inf", "1e999"])
+def test_metric_that_is_not_finite_is_none(printed: str) -> None:
+    asked = replace(LOWER, metric=r"time (\S+)")
+    assert confirm.metric(asked, "time 1e9") == 1e9
+    assert confirm.metric(asked, f"time 7\ntime {printed}\n") is None
+
+
+def test_metric_of_a_group_that_took_no_part_is_none() -> None:
+    assert confirm.metric(replace(LOWER, metric=r"time(?: (\d+))?"), "time") is None
+
+
 def test_every_arm_visits_every_place() -> None:
     arms = ("winners", "f", "g")
     places = Counter((place, arm) for n in range(6) for place, arm in enumerate(confirm.order(arms, n)))
@@ -30,6 +41,8 @@ def test_every_arm_visits_every_place() -> None:
         ("lower", 110.0, 100.0, -10.0),
         ("higher", 110.0, 100.0, 10.0),
         ("lower", 1.0, 0.0, 0.0),
+        ("higher", 1e300, 1e-300, confirm.MOST_GAIN_PCT),
+        ("lower", 1.7e308, -1.7e308, -confirm.MOST_GAIN_PCT),
     ],
 )
 def test_gain_is_positive_where_the_winners_are_better(
