@@ -31,6 +31,7 @@ DEFAULT_WORKLOAD = "default"
 DEFAULT_ELEMENTS = 4096
 DEFAULT_FLOAT = 1.5
 MAX_ELEMENTS = 2**36
+MIN_WEIGHT, MAX_WEIGHT = 1e-6, 1_000_000
 _TYPED = re.compile(r"\s*(\w+)\s*\[(.*)\]\s*", re.ASCII | re.DOTALL)
 _CALL = re.compile(r"\s*([A-Za-z_]\w*)\s*\((.*)\)\s*;?\s*", re.ASCII | re.DOTALL)
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*", re.ASCII)
@@ -303,15 +304,17 @@ def _workload(
             notes.add(path, f"no value for the scalar `{scalar}`", f"write {scalar} = ...")
     for key, value in table.scalars.items():
         _check_scalar(site, own.get(key), key, value, (*path, key))
-    if table.weight <= 0:
-        notes.add((*path, "weight"), f"a weight of {table.weight:g}", "write a number above 0")
+    is_weight = MIN_WEIGHT <= table.weight <= MAX_WEIGHT
+    if not is_weight:
+        fix = f"write a number from {MIN_WEIGHT:g} to {MAX_WEIGHT:,}"
+        notes.add((*path, "weight"), f"a weight of {table.weight:g}", fix)
     if table.work:
         _check_work(table, frozenset((*needed, *table.scalars)), (*path, "work"), notes)
     for buffer, fill in table.fill.items():
         if buffer not in buffers:
             notes.unknown((*path, "fill", buffer), f"`{buffer}` is no buffer of this call", buffer, buffers)
         _check_fill(site, fill, (*path, "fill", buffer))
-    if missing:
+    if missing or not is_weight:
         return None
     values = tuple((key, table.scalars[key]) for key in dict.fromkeys((*needed, *table.scalars)))
     return Workload(name, values, table.work, table.cache, float(table.weight), tuple(table.fill.items()))

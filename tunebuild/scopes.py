@@ -22,6 +22,7 @@ _OWN_NOTES = frozenset(
     }
 )  # fmt: skip
 MAX_CONSTANT = 64
+MAX_MARGIN = 1000
 _IN_GENERATED_C = frozenset(
     {
         "app", "argc", "argv", "b", "copies", "count", "fn", "knob", "last", "r", "reps", "result", "row", "rows", "s",
@@ -325,8 +326,10 @@ def _confirm(table: ConfirmTable, path: KeyPath, notes: Notes) -> Confirm:
         if groups != 1:
             what = f"`{table.metric}` has {groups} groups"
             notes.add((*path, "metric"), what, r"write one group around the number, such as ([0-9.]+) ms")
-    if table.margin < 0:
-        notes.add((*path, "margin"), "a negative margin", "write a percentage, such as 2.0")
+    if not 0 <= table.margin <= MAX_MARGIN:
+        what, fix = f"a margin of {table.margin:g}", f"write percent, from 0 to {MAX_MARGIN}"
+        notes.add((*path, "margin"), what, fix)
+        return Confirm(command, table.metric, table.better, 0.0)
     return Confirm(command, table.metric, table.better, float(table.margin))
 
 

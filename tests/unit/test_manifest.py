@@ -302,7 +302,8 @@ CASES: list[tuple[str, str, str, str, str]] = [
     ("n = 64\n", 'n = 64\nwork = "n/(n-64)"\n', f"{FAMILY}.workload.l1.work", "division by zero (n = 64)", "2*n"),
     ("n = 64\n", 'n = 64\nwork = "n < 3"\n', f"{FAMILY}.workload.l1.work", "is False", "2*n"),
     ("n = 64\n", 'n = 64\ncache = "warm"\n', f"{FAMILY}.workload.l1.cache", "`warm` is none of its words", "hot, cold"),
-    ("n = 64\n", "n = 64\nweight = 0\n", f"{FAMILY}.workload.l1.weight", "a weight of 0", "above 0"),
+    ("n = 64\n", "n = 64\nweight = 0\n", f"{FAMILY}.workload.l1.weight", "a weight of 0", "from 1e-06 to 1,000,000"),
+    ("n = 64\n", "n = 64\nweight = 1e308\n", f"{FAMILY}.workload.l1.weight", "a weight of 1e+308", "to 1,000,000"),
     ("n = 64\n", 'n = 64\nfill = { c = "zeros" }\n', f"{FAMILY}.workload.l1.fill.c", "`c` is no buffer", "a, b"),
     ("[family.dot]\n", '[family.dot]\ndomain = "n < 9"\n', f"{FAMILY}.workload.l1", "outside the domain `n < 9`", ""),
     ("[family.dot]\n", '[family.dot]\ndomain = "n > 5 +"\n', f"{FAMILY}.domain", "cannot be read", ""),
@@ -370,6 +371,8 @@ CASES: list[tuple[str, str, str, str, str]] = [
     ("[family.dot]\n", "[module.p]\nconstants = { reps = 1 }\n[family.dot]\n", "module.p.constants.reps", "`reps` is a word of generated C", "another"),
     ("[family.dot]\n", "[module.a-b]\nconstants = { V = 1 }\n[module.a_b]\nconstants = { W = 1 }\n[family.dot]\n", "module.a_b",
      "`a_b` and `a-b` are the same name in C, and their constants one header", "rename"),
+    ("[family.dot]\n", '[app.x]\nkind = "shared"\nconfirm = { command = "x", metric = "(a)", margin = 1e9 }\n[family.dot]\n',
+     "app.x.confirm.margin", "a margin of 1e+09", "percent, from 0 to 1000"),
     # build and names
     ("[family.dot]\n", '[toolchain.c-c]\ncc = "gcc"\n[toolchain.c_c]\ncc = "cc"\n[family.dot]\n', "toolchain.c_c", "the same name in build.ninja", "rename"),
     ("[family.dot]\n", '[build]\ncc = ""\n[family.dot]\n', "build.cc", "is no command", "clang"),

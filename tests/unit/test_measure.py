@@ -25,7 +25,11 @@ def test_overrides_replace_defaults_by_name() -> None:
         ("max_rounds", 2.5, "write an integer, such as 32"),
         ("noise_floor", "cv", "write one of aa, raw"),
         ("margin_pct", -1, "write a value from 0 to 90"),
-        ("dose_ms", 0, "write at least 0.1"),
+        ("dose_ms", 0, "write a value from 0.1 to 10,000"),
+        ("timeout_s", float("inf"), "write a value from 0.01 to 86,400"),
+        ("leave_z", float("nan"), "write a value from 0 to 1,000"),
+        ("dose_ms", 10**400, "write a value from 0.1 to 10,000"),
+        ("max_rounds", 2**63 - 1, "write a value from 1 to 10,000"),
         ("placements", 9, "write a value from 1 to 8"),  # a bench has no more
     ],
 )
@@ -40,3 +44,5 @@ def test_every_constant_has_a_meaning_a_legal_default_and_a_stamp() -> None:
     for name, default, meaning in constant_docs():
         assert meaning and override_problem(name, default) == ""
         assert stamped[name] == default
+        if not isinstance(default, str):
+            assert override_problem(name, 1e308 if isinstance(default, float) else 10**308), "bounded above"
