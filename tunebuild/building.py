@@ -92,7 +92,8 @@ def build(
             )
             writing.write(generated)
             target = f"app_{codegen.identifier(generated.app(app).name)}" if app else "normal"
-            ran = front.must(front.run(generated, (target,), explain=explain, say=say), "the build")
+            ran = front.run(generated, (target,), explain=explain, say=say)
+            front.must(culprits.explained(generated, ran), "the build")
             then(generated)
             built = Built(generated, (ran,))
         plain = mode if not (app or released or frozen) else None
@@ -129,7 +130,7 @@ def _build_tune(root: Path, *, say: Say, explain: bool = False, target: str = ""
         if culprits.symbol(failure) not in found and (linkable or failure.output != binary)
     )
     if others:
-        front.must(replace(rows, failures=others), "the tune build")
+        front.must(culprits.explained(generated, replace(rows, failures=others)), "the tune build")
     ran = [rows]
     if {name: row.digest for name, row in found.items()} != {name: row.digest for name, row in known.items()}:
         emit.write_if_changed(generated.root / broken.PATH, broken.text(found))
@@ -294,6 +295,7 @@ def _remember(
 def _decided_by(generated: Generated) -> Iterator[Path]:
     """Every file and folder that decides what is generated, stamped and compiled, present or not."""
     yield from generated.inputs
+    yield from generated.named_files()
     yield from (generated.root / name for name in (gates.GATED, broken.PATH))
     for folder in generated.watched_folders():
         yield folder

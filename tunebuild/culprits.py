@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from tunebuild import codegen, graph, judge, plan, render
 from tunebuild.broken import Broken, row_digest
 from tunebuild.front import Failure, Ran
 from tunebuild.generate import Generated
+from tunebuild.model import REFERENCE
 from tunebuild.plan import PlannedFunction
 
 
@@ -43,6 +45,43 @@ def find(generated: Generated, ran: Ran, known: Mapping[str, Broken]) -> dict[st
                 elif name in known and known[name].kind == "symbols" and known[name].digest == digest:
                     found[name] = known[name]
     return found
+
+
+def explained(generated: Generated, ran: Ran) -> Ran:
+    """The same run, its failures headed by what people wrote: the template's line that does not compile, the
+    reference that lacks its function, the app without a `main`."""
+    if not ran.failures:
+        return ran
+    rows = {
+        codegen.symbol(function.name, row.suffix): (planned, function, row)
+        for planned in generated.plan.families
+        for row in planned.built
+        for function in planned.functions
+    }
+
+    def words(failure: Failure) -> str:
+        if made := rows.get(symbol(failure)):
+            planned, function, row = made
+            text = generated.files[codegen.row_path(planned.family.name, function.name, row.suffix)]
+            return _from_template(generated, function, text, failure.words)
+        lacking = _UNDEFINED.findall(failure.words)
+        head = (why for name in dict.fromkeys(lacking) if (why := _unwritten(generated, name)))
+        return "\n".join((*head, failure.words))
+
+    return replace(ran, failures=tuple(replace(each, words=words(each)) for each in ran.failures))
+
+
+def _unwritten(generated: Generated, name: str) -> str:
+    """Why a link lacks a symbol that people were to write; "" for any other."""
+    if name == "tb_app_main":
+        return "error: no source of the app defines `main`"
+    own, _, row = name.partition("__")
+    functions = (function for planned in generated.plan.families for function in planned.functions)
+    found = next((one for one in functions if row == REFERENCE and one.name == own), None)
+    if found is None:
+        return ""
+    file = os.path.relpath(found.reference, generated.manifest.project.root)
+    return f"{file}: error: it does not define {own}, or not for others to call"
 
 
 def symbol(failure: Failure) -> str:
@@ -85,4 +124,4 @@ def _from_template(generated: Generated, function: PlannedFunction, text: str, w
     if place is None:
         return words
     file = os.path.relpath(place[0], generated.manifest.project.root)
-    return f"{file}:{place[1]}: {complaint[2]}\n{words}"
+    return f"{file}:{place[1]}: error: {complaint[2]}\n{words}"

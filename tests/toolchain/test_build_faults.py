@@ -288,7 +288,7 @@ def test_mistake_in_a_template_is_told_once_and_at_the_line_of_the_template(proj
     project.edit(template, "return ", "return no_such + ")
     line = 1 + next(number for number, text in enumerate(before) if "return " in text)
     done = project.run("test", "dot_f32", code=1)
-    words = f"rejected at compile: {template}:{line}: 'no_such' undeclared"
+    words = f"rejected at compile: {template}:{line}: error: 'no_such' undeclared"
     assert done.stdout.count(words) == 1
     assert "rejected at compile in the same words" in done.stdout
     rows = json.loads(project.run("test", "dot_f32", "--json", code=1).stdout.splitlines()[-1])["families"][

@@ -298,6 +298,22 @@ def test_an_edited_reference_takes_the_gates_word_back(project: Project) -> None
     assert "ungated" in marks()
 
 
+def test_failed_build_names_what_people_wrote(project: Project) -> None:
+    folder = "kernels/templates/dot_f32"
+    project.edit(f"{folder}/kernel.c.j2", "return sum;", "return sum sum;")
+    line = (project.root / folder / "kernel.c.j2").read_text().split("return sum sum;")[0].count("\n") + 1
+    assert f"({folder}/kernel.c.j2:{line}: error: expected" in project.run("build", code=1).stderr
+    project.edit(f"{folder}/kernel.c.j2", "return sum sum;", "return sum;")
+    project.edit(f"{folder}/reference.c", "float dot_f32", "static float dot_f32")
+    assert f"({folder}/reference.c: error: it does not define dot_f32" in project.run("test", code=1).stderr
+    project.edit(f"{folder}/reference.c", "static float dot_f32", "float dot_f32")
+    project.write("a.c", "int x;\n")
+    project.write(
+        "tune.toml", f'{(project.root / "tune.toml").read_text()}\n[app.a]\nkind = "exe"\nsources = ["a.c"]\n'
+    )
+    assert "(error: no source of the app defines `main`)" in project.run("build", code=1).stderr
+
+
 def test_row_that_the_gate_rejected_here_is_stamped_by_no_build_after(project: Project) -> None:
     template = "kernels/templates/dot_f32/kernel.c.j2"
     right, wrong = "float sum = 0.0f;", 'float sum = {{ "1.0f" if u == 4 else "0.0f" }};'
