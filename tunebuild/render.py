@@ -102,6 +102,16 @@ class _Environment(jinja2.sandbox.SandboxedEnvironment):
         return super().call_binop(context, operator, left, right)
 
 
+_PRINTED = (str, int, float, list, tuple, dict, type(None), jinja2.Undefined)
+
+
+def _printed(value: Any) -> Any:
+    """What an expression prints. The text of an object may hold its address, which is another each time."""
+    if isinstance(value, _PRINTED):
+        return value
+    raise TypeError(f"a {type(value).__name__} has no text in C")
+
+
 @functools.cache
 def _environment(folder: Path) -> jinja2.Environment:
     environment = _Environment(
@@ -113,7 +123,10 @@ def _environment(folder: Path) -> jinja2.Environment:
         autoescape=False,
         auto_reload=False,  # a stat a row
         cache_size=-1,
+        finalize=_printed,
     )
+    # Equal inputs give equal C.
+    del environment.filters["random"], environment.globals["lipsum"]
     environment.globals["decline"] = _decline
     return environment
 

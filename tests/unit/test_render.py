@@ -47,6 +47,31 @@ def test_undefined_name_is_a_mistake_with_its_line(tmp_path: Path) -> None:
     assert (found.line, "'lanes' is undefined" in found.what) == (2, True)
 
 
+@pytest.mark.parametrize(
+    ("expression", "words"),
+    [
+        ("lipsum(1)", "'lipsum' is undefined"),
+        ("[1, 2, 3] | random", "No filter named 'random'"),
+        ("joiner()", "a Joiner has no text in C"),
+        ("range", "a function has no text in C"),
+        ("decline", "a function has no text in C"),
+    ],
+)
+def test_template_cannot_print_what_differs_between_two_renderings(
+    tmp_path: Path, expression: str, words: str
+) -> None:
+    found = mistake(tmp_path, f"a\nb {{{{ {expression} }}}}\n")
+    assert found.line == 2 and words in found.what
+
+
+def test_template_prints_text_numbers_lists_and_what_macros_make(tmp_path: Path) -> None:
+    text = (
+        "{% macro twice(x) %}{{ x }}{{ x }}{% endmacro %}{% set comma = joiner('; ') %}"
+        "{{ twice(u) }} {{ [1, 2] }} {{ none }} {{ u == 4 }} {% for i in range(3) %}{{ comma() }}{{ i }}{% endfor %}"
+    )
+    assert rendered(tmp_path, text) == "44 [1, 2] None True 0; 1; 2"
+
+
 def test_undefined_name_inside_a_loop_is_at_its_own_place_with_what_may_be_meant(tmp_path: Path) -> None:
     found = mistake(
         tmp_path, "{% set lanes = 8 %}\n{% for i in range(2) %}\nlanse\n  {{ lanse }}\n{% endfor %}\n"
