@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
@@ -56,4 +57,16 @@ def _no_more(action: str, words: Sequence[str], most: int) -> None:
 
 
 def _written(paths: Sequence[Path]) -> Answer:
-    return {"written": [str(path) for path in paths]}, "\n".join(f"wrote {path}" for path in paths)
+    return {"written": [str(path) for path in paths]}, "\n".join(
+        f"wrote {path}{_loud(path)}" for path in paths
+    )
+
+
+def _loud(path: Path) -> str:
+    """What a profile keeps of a mint on a loud box: everybody who builds with it relies on that mint."""
+    noise = json.loads(path.read_text())["provenance"].get("noise", "ok")
+    return (
+        ""
+        if noise == "ok"
+        else f" (its mint was {noise}: mint again on a quieter box before others rely on it)"
+    )

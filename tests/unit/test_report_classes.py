@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
-from tunebuild import report_classes
+import pytest
+
+from tunebuild import commands_classes, report_classes
 from tunebuild.profiles import Chosen, Profile, Unusable
 
 MERGED = Profile(
@@ -73,3 +76,13 @@ def test_profile_whole_names_rows_bounds_origin_and_boxes() -> None:
         "  box: y"
     )
     json.dumps(report_classes.profile_json(MERGED))
+
+
+@pytest.mark.parametrize(
+    ("noise", "words"), [("ok", ""), ("overridden", " (its mint was overridden: mint again on")]
+)
+def test_export_says_that_its_mint_was_loud(tmp_path: Path, noise: str, words: str) -> None:
+    path = tmp_path / "x86-avx2.tune-defaults.json"
+    path.write_text(json.dumps({"provenance": {"noise": noise}}))
+    document, text = commands_classes._written([path])
+    assert document == {"written": [str(path)]} and text.startswith(f"wrote {path}{words}")
