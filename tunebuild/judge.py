@@ -166,9 +166,8 @@ def _calls_fault(generated: Generated, planned: PlannedFamily, suffix: str) -> s
         for other in sorted(called):
             if _is_row(generated, other):
                 base = other.partition("__")[0]
-                return (
-                    f"{name} calls {other}, which a normal build may not link: call {base}, or write it out"
-                )
+                fix = "write that part out" if base == function.name else f"call {base}, or write it out"
+                return f"{name} calls {other}, which a normal build may not link: {fix}"
         if helpers := called & _supported(generated, called):
             return (
                 f"{name} calls {', '.join(sorted(helpers))} of a support file, which a normal build does not link: "
