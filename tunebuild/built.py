@@ -119,7 +119,8 @@ def bodies(planned: PlannedFamily) -> Iterable[tuple[str, Path]]:
 
 def _text(name: str, text: str, texts: dict[str, str]) -> str:
     if name not in texts:
-        texts[name] = keys.text_digest(text)
+        data = text.encode(errors="surrogateescape")
+        texts[name] = keys.text_digest(text) if keys.is_c(name) else keys.digest(data)
     return texts[name]
 
 

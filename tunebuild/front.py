@@ -81,6 +81,7 @@ def keyed(generated: Generated, edges: Iterable[graph.Edge]) -> dict[str, Keyed]
     default = generated.tools.default(generated.manifest.project.name)
     environ = keys.environment(os.environ)
     scans: dict[keys.Folders, keys.Scan] = {}
+    scan_of: dict[tuple[str, tuple[str, ...]], keys.Scan] = {}
     texts: dict[Path, str | None] = {}
     digests: dict[Path, str] = {}
     found: dict[str, Keyed] = {}
@@ -110,14 +111,16 @@ def keyed(generated: Generated, edges: Iterable[graph.Edge]) -> dict[str, Keyed]
         text = read(source)
         if text is None:
             return None
-        folders = keys.folders_of((*compiler.flags, *edge.flags), os.environ)
-        if folders not in scans:
-            scans[folders] = keys.header_scanner(folders, root, read)
-        headers = scans[folders](text, source.parent)
-        if edge.implicit:
-            headers = (*headers, precompiled)
         if (flags := (edge.compiler, edge.flags)) not in relative:
-            relative[flags] = keys.relative_flags((*compiler.flags, *edge.flags), root)
+            words = (*compiler.flags, *edge.flags)
+            relative[flags] = keys.relative_flags(words, root)
+            folders = keys.folders_of(words, os.environ, root)
+            if folders not in scans:
+                scans[folders] = keys.header_scanner(folders, root, read)
+            scan_of[flags] = scans[folders]
+        headers = scan_of[flags](text, source.parent)
+        if any(map(_PRECOMPILED.match, edge.implicit)):
+            headers = (*headers, precompiled)
         if headers not in names:
             names[headers] = tuple((os.path.relpath(header, root), digest(header)) for header in headers)
         inputs = keys.Inputs(

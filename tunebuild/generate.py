@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -108,14 +108,27 @@ class Generated:
         """Folders whose every file may change what is generated or compiled."""
         found = [family.project.templates for family in self.manifest.families]
         found += [folder for family in self.manifest.families for folder in family.project.include]
+        for flags in self._flag_sets():
+            named = keys.folders_of(flags, os.environ, self.root).quoted
+            found += [self.root / name for name in named if not name.startswith(_MADE)]
+        return tuple(dict.fromkeys(folder for folder in found if folder.is_dir()))
+
+    def named_files(self) -> tuple[Path, ...]:
+        """What the words of compile lines may name as files, present or not; of a folder with profiles, those too."""
+        found: dict[Path, None] = {}
+        for flags in self._flag_sets():
+            words = keys.expanded(flags, self.root)
+            found |= dict.fromkeys(keys.files_of(words, self.root))
+            paths = (self.root / name for name in keys.named(words) if not name.startswith(_MADE))
+            found |= {path: None for path in paths if not path.is_dir()}
+        return tuple(found)
+
+    def _flag_sets(self) -> Iterable[tuple[str, ...]]:
         sets = [edge.flags for edge in self.graph.edges if edge.rule.startswith("cc_")]
         sets += [
             found.flags for found in self.tools.compilers.values() if isinstance(found, toolchain.Compiler)
         ]
-        for flags in dict.fromkeys(sets):
-            named = keys.folders_of(flags, os.environ).quoted
-            found += [self.root / name for name in named if not name.startswith(_MADE)]
-        return tuple(dict.fromkeys(folder for folder in found if folder.is_dir()))
+        return dict.fromkeys(sets)
 
     @property
     def here(self) -> resolve.Here:
@@ -327,7 +340,7 @@ def _heavy(
         said = tools.compilers.get((family.project.name, compiler))
         options = said.flags if isinstance(said, toolchain.Compiler) else ()
         flags = (*options, *graph.build_flags(planned, family, compiler), *own)
-        folders = keys.folders_of(flags, environ)
+        folders = keys.folders_of(flags, environ, root)
         if folders not in scanners:
             scanners[folders] = keys.header_scanner(folders, root, read, made)
         return scanners[folders]
@@ -417,10 +430,10 @@ def generate(
             manifest, app, stamps[app.name], states[app.name], box=box, digest=digest, kind=kind
         )
     sources = _all_sources(planned, files, stamps, ineligible, says)
-    made = _graph(planned, tools, stamps, ineligible, heavy, sources, frozen)
+    made = _graph(planned, tools, stamps, ineligible, heavy, headers, sources)
     return Generated(
         root, manifest, box, tools, planned, sources, made, stamps, records, declined, ineligible, rejected, built,
-        (*_inputs(manifest, box, records), *_linked(made, tools, manifest)), states,
+        (*_inputs(manifest, box, records), *_linked(made, tools, manifest), *_taken_in(headers)), states,
     )  # fmt: skip
 
 
@@ -512,8 +525,8 @@ def _graph(
     stamps: Mapping[str, Stamps],
     ineligible: Mapping[Cell, str],
     heavy: frozenset[str],
+    headers: Mapping[str, tuple[Path, ...]],
     files: Mapping[str, str],
-    frozen: bool,
 ) -> graph.Graph:
     kinds = {
         name: found.kind
@@ -542,9 +555,43 @@ def _graph(
         normal += outputs
     phony.append(("normal", tuple(normal)))
     default = tools.default(planned.manifest.project.name)
-    edges = [_with_libraries(edge, default, planned.manifest.project.root) for edge in edges]
-    edges.append(_worker_edge(default))
+    root = planned.manifest.project.root
+    edges = [_with_libraries(edge, default, root) for edge in edges]
+    edges.append(_worker_edge(default, root))
+    named = _namer(tools, root)
+    edges = [
+        replace(edge, implicit=(*edge.implicit, *more)) if (more := named(edge, headers)) else edge
+        for edge in edges
+    ]
     return graph.Graph(tuple(edges), tuple(phony), tuple(dict.fromkeys(tools.names.values())))
+
+
+def _namer(
+    tools: Tools, root: Path
+) -> Callable[[graph.Edge, Mapping[str, tuple[Path, ...]]], tuple[str, ...]]:
+    """A function (compile edge, headers by file) -> the data that it reads, which no depfile names: files among
+    the words of its line, and what its text takes in as bytes."""
+    options = {
+        name: found.flags
+        for key, name in tools.names.items()
+        if isinstance(found := tools.compilers[key], toolchain.Compiler)
+    }
+    known: dict[tuple[str, tuple[str, ...]], tuple[Path, ...]] = {}
+
+    def named(edge: graph.Edge, headers: Mapping[str, tuple[Path, ...]]) -> tuple[str, ...]:
+        if not edge.rule.startswith(("cc_", "pch_")):
+            return ()
+        line = edge.compiler, edge.flags
+        if line not in known:
+            known[line] = keys.files_of(keys.expanded((*options[edge.compiler], *edge.flags), root), root)
+        data = _data(headers.get(edge.inputs[0], ()))
+        return tuple(os.path.relpath(path, root) for path in dict.fromkeys((*known[line], *data)))
+
+    return named
+
+
+def _data(headers: Iterable[Path]) -> tuple[Path, ...]:
+    return tuple(header for header in headers if not keys.is_c(header.name))
 
 
 def _libraries(edge: graph.Edge, compiler: toolchain.Compiler, root: Path) -> keys.Libraries:
@@ -572,6 +619,11 @@ def _linked(made: graph.Graph, tools: Tools, manifest: Manifest) -> Iterable[Pat
             yield from (root / name for name in (*found.files, *found.folders))
 
 
+def _taken_in(headers: Mapping[str, tuple[Path, ...]]) -> tuple[Path, ...]:
+    """The data that texts include, wherever they lie."""
+    return _data(dict.fromkeys(header for found in headers.values() for header in found))
+
+
 def _inputs(manifest: Manifest, box: Box, records: Mapping[str, record.Read]) -> tuple[Path, ...]:
     """Every file that decides what is generated, present or not."""
     found = list(manifests.affected_files(manifest))
@@ -582,7 +634,7 @@ def _inputs(manifest: Manifest, box: Box, records: Mapping[str, record.Read]) ->
     return tuple(dict.fromkeys(found))
 
 
-def _worker_edge(compiler: toolchain.Compiler) -> graph.Edge:
+def _worker_edge(compiler: toolchain.Compiler, root: Path) -> graph.Edge:
     """The worker that loads tune binaries: built with the project's own compiler, from the installed sources."""
     sources = sorted((RUNTIME / "worker").glob("*.c"))
     headers = sorted([*RUNTIME.glob("*.h"), *(RUNTIME / "worker").glob("*.h")])
@@ -592,6 +644,6 @@ def _worker_edge(compiler: toolchain.Compiler) -> graph.Edge:
         graph.WORKER,
         tuple(map(str, sources)),
         (*compiler.argv, *compiler.flags, *flags),
-        tuple(map(str, headers)),
+        tuple(map(str, (*headers, *keys.files_of(keys.expanded(compiler.flags, root), root)))),
         libs=("-ldl", "-lm", "-lpthread"),
     )

@@ -14,6 +14,7 @@ import hashlib
 import json
 import os
 import re
+import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -38,7 +39,10 @@ _GAP = r"(?:[ \t]|/\*[^\n]*?\*/)*"
 _NAMED = r'(?:"([^"\n]+)"|<([^>\n]+)>|([A-Za-z_]\w*))'
 _INCLUDE = re.compile(rf"(?:#|%:|\?\?=){_GAP}(include|include_next|import|embed)\b{_GAP}{_NAMED}")
 _HAS_INCLUDE = re.compile(rf"\b(__has_include|__has_include_next|__has_embed)[ \t]*\([ \t]*{_NAMED}")
-_NO_HEADER = (".c", ".j2", ".o", ".md", ".d")
+_ASSEMBLED = re.compile(r'\.(incbin|include)\b(?:[ \t]*\\?"([^"\\\n]+)\\?")?')
+_NO_HEADER = (".j2", ".o", ".md", ".d")
+_C = (".h", ".c", ".inc", ".def")  # text in which comments and layout do not count
+_MADE = ("build/", "generated/")  # what we make of a tree
 
 
 # --- the key -------------------------------------------------------------------------------------
@@ -140,6 +144,31 @@ def _parts(words: Iterable[str]) -> Iterator[str]:
         yield from word.split(",")[1:] if word.startswith(("-Wl,", "-Wa,", "-Wp,")) else (word,)
 
 
+def expanded(words: Iterable[str], root: Path, depth: int = 4) -> tuple[str, ...]:
+    """The words with those of each response file (`@FILE`) behind it, as the driver would read them."""
+    found: list[str] = []
+    for word in words:
+        found.append(word)
+        if word.startswith("@") and depth:
+            with contextlib.suppress(OSError, ValueError):
+                found += expanded(shlex.split((root / word[1:]).read_text()), root, depth - 1)
+    return tuple(found)
+
+
+def files_of(words: Sequence[str], root: Path) -> tuple[Path, ...]:
+    """The files that the words of a line name, ours left out; of a folder with profiles, every profile."""
+    found: dict[Path, None] = {}
+    for name in named(words):
+        path = Path(os.path.normpath(root / name))
+        if f"{os.path.relpath(path, root)}/".startswith(_MADE):
+            continue
+        if path.is_file():
+            found[path] = None
+        elif f"-fprofile-use={name}" in words and path.is_dir():
+            found |= dict.fromkeys(sorted(path.glob("*.gcda")))
+    return tuple(found)
+
+
 @dataclass(frozen=True, slots=True)
 class Libraries:
     """What a link line reads beside its objects, as it names them, and the folders where it looks for more."""
@@ -153,6 +182,7 @@ def libraries_of(words: Sequence[str], environ: Mapping[str, str], root: Path) -
 
     Which of a shared and a static library is taken the linker knows: both count, in every folder.
     """
+    words = expanded(words, root)
     parts = tuple(_parts(words))
     asked = {option: _behind(parts, option) for option in ("-L", "-l")}
     folders = tuple(dict.fromkeys((*asked["-L"], *_listed(environ, "LIBRARY_PATH"))))
@@ -177,6 +207,11 @@ def _behind(words: Sequence[str], option: str) -> list[str]:
 
 def digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
+
+
+def is_c(name: str) -> bool:
+    """Whether a file that a text includes is C by its name; any other is data, in which every byte counts."""
+    return name.endswith(_C)
 
 
 def text_digest(text: str) -> str:
@@ -225,28 +260,42 @@ Scan = Callable[[str, Path], tuple[Path, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Folders:
-    """Where a compile line looks for headers, in order. ``forced``: files that it includes before the text."""
+    """Where a compile line looks for headers, in order. ``forced``: files that it includes before the text.
+    ``named``: others that its words name, such as profiles, specs or response files."""
 
     quoted: tuple[str, ...] = ()
     angled: tuple[str, ...] = ()
     forced: tuple[str, ...] = ()
+    named: tuple[Path, ...] = ()
 
 
-def folders_of(flags: Sequence[str], environ: Mapping[str, str]) -> Folders:
-    """What the flags of a compile line, and the environment, say of headers; the compiler's own folders left out."""
+def folders_of(flags: Sequence[str], environ: Mapping[str, str], root: Path) -> Folders:
+    """What the flags of a compile line in ``root``, and the environment, say of headers; the compiler's own
+    folders left out."""
     found: dict[str, list[str]] = {option: [] for option in _FOLDER_OPTIONS}
+    flags = expanded(flags, root)
     words = iter(flags)
     for word in words:
+        long, equals, value = word.partition("=")
         option = next((each for each in _FOLDER_OPTIONS if word.startswith(each)), "")
-        if option:
+        if long in _LONG_OPTIONS:
+            found[_LONG_OPTIONS[long]].append(value if equals else next(words, ""))
+        elif option and word != "-include-pch":
             found[option].append(word.removeprefix(option) or next(words, ""))
     first = _listed(environ, "CPATH")
     last = _listed(environ, "C_INCLUDE_PATH")
     angled = (*found["-I"], *first, *found["-isystem"], *last, *found["-idirafter"])
-    return Folders((*found["-iquote"], *angled), angled, (*found["-include"], *found["-imacros"]))
+    forced = (*found["-include"], *found["-imacros"])
+    return Folders((*found["-iquote"], *angled), angled, forced, files_of(flags, root))
 
 
 _FOLDER_OPTIONS = ("-include", "-imacros", "-iquote", "-isystem", "-idirafter", "-I")
+_LONG_OPTIONS = {
+    "--include": "-include",
+    "--imacros": "-imacros",
+    "--include-directory": "-I",
+    "--include-directory-after": "-idirafter",
+}
 
 
 def _listed(environ: Mapping[str, str], name: str) -> list[str]:
@@ -271,6 +320,12 @@ def header_scanner(folders: Folders, root: Path, read: Read, made: Iterable[str]
     closures: dict[tuple[str, ...], tuple[Path, ...]] = {}
     reachable: dict[str, tuple[str, ...]] = {}
 
+    rows = os.path.join(root, "generated", "")
+
+    def is_made(path: str) -> bool:
+        """A text that is generated to be compiled by itself."""
+        return path.startswith(rows) and path.endswith(".c")
+
     def load(path: str) -> str | None:
         if path not in texts:
             texts[path] = read(Path(path))
@@ -282,6 +337,16 @@ def header_scanner(folders: Folders, root: Path, read: Read, made: Iterable[str]
             if load(path) is not None:
                 yield path
 
+    def assembled(text: str, folder: str) -> Iterator[str]:
+        """What the assembler includes: it looks in the folder where it runs, then in those of the line."""
+        for how, name in _ASSEMBLED.findall(text):
+            if name:
+                folders_tried = (os.fspath(root), *angled_dirs)
+                tried = (os.path.normpath(os.path.join(each, name)) for each in folders_tried)
+                yield from [path for path in tried if load(path) is not None][:1]
+            elif how == "incbin":
+                yield from all_of(folder)
+
     def all_of(folder: str) -> tuple[str, ...]:
         """Every header that lies in a folder of the line, or beside the text."""
         if folder not in reachable:
@@ -291,7 +356,7 @@ def header_scanner(folders: Folders, root: Path, read: Read, made: Iterable[str]
                     found |= {os.path.normpath(os.path.join(above, name)) for name in names}
             with contextlib.suppress(OSError):
                 found |= {os.path.join(folder, name) for name in os.listdir(folder)}
-            kept = (path for path in sorted(found) if not path.endswith(_NO_HEADER))
+            kept = (path for path in sorted(found) if not path.endswith(_NO_HEADER) and not is_made(path))
             reachable[folder] = tuple(path for path in kept if load(path) is not None)
         return reachable[folder]
 
@@ -311,6 +376,8 @@ def header_scanner(folders: Folders, root: Path, read: Read, made: Iterable[str]
             if asked not in resolved:
                 resolved[asked] = tuple(places(*asked))
             found += resolved[asked] if how.endswith("next") else resolved[asked][:1]
+        if ".inc" in text:
+            found += assembled(text, folder)
         return tuple(found)
 
     def closure(first: tuple[str, ...]) -> tuple[Path, ...]:
@@ -332,7 +399,7 @@ def header_scanner(folders: Folders, root: Path, read: Read, made: Iterable[str]
             if found is not None:
                 yield found
 
-    always = tuple(forced())
+    always = (*forced(), *map(os.fspath, folders.named))
 
     def scan(text: str, folder: Path) -> tuple[Path, ...]:
         first = (*always, *named_in(text, os.fspath(folder)))

@@ -174,7 +174,7 @@ def _identify(
 def _split(command: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """A compiler's command and the options behind it, as in `CC="gcc -m32"`."""
     first = command.index("cc") + 1 if _is_zig(command) else 1
-    at = next((at for at in range(first, len(command)) if command[at].startswith("-")), len(command))
+    at = next((at for at in range(first, len(command)) if command[at][:1] in ("-", "@")), len(command))
     return command[:at], command[at:]
 
 

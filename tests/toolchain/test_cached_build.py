@@ -38,9 +38,9 @@ class Checkout:
         found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
         return found
 
-    def plain(self) -> bool:
+    def plain(self, **environ: str) -> bool:
         """A plain build; whether it ran anything, or its memo knew that there was nothing to do."""
-        return "no work to do" not in self.run("build").stdout
+        return "no work to do" not in self.run("build", **environ).stdout
 
     def run(self, *words: str, **environ: str) -> subprocess.CompletedProcess[str]:
         clean = {name: value for name, value in os.environ.items() if not name.startswith("TUNEBUILD_")}
@@ -169,7 +169,7 @@ def test_library_that_an_app_names_counts_by_its_content(first: Checkout, tmp_pa
         (folder / "h.c").write_text(f"int helper(void) {{ return {helps}; }}\n")
         subprocess.run([GCC, "-c", "h.c"], cwd=folder, check=True)
         (folder / "libhelp.a").unlink(missing_ok=True)
-        subprocess.run(["ar", "rcs", "libhelp.a", "h.o"], cwd=folder, check=True)
+        subprocess.run(["ar", "rcsD", "libhelp.a", "h.o"], cwd=folder, check=True)
         (checkout.root / "apps/demo.c").write_text(
             '#include <stdio.h>\nint helper(void);\nint main(void) { printf("%d\\n", helper()); return 0; }\n'
         )
@@ -195,3 +195,54 @@ def test_library_that_an_app_names_counts_by_its_content(first: Checkout, tmp_pa
     assert says(second) == "4"
     third = prepared(Checkout(tmp_path / "third", first.cache), 2)
     assert not third.build()["made"] and says(third) == "2"
+
+
+NAMED = {
+    "specs of the compiler's command": ("", "-specs=", "*cc1:\n+ -DSTEP={}\n"),
+    "words of the compiler's command": ("", "@", "-DSTEP={}\n"),
+    "a header among the flags": ('"--include=data/said"', "", "#define STEP {}\n"),
+    "a table for the assembler": ('"-DSTEP=SAID"', "", "{}"),
+}
+
+
+@pytest.mark.skipif("gcc" not in GCC, reason="specs are gcc's")
+@pytest.mark.parametrize("what", NAMED)
+def test_file_that_a_line_or_a_text_names_counts_by_its_content(
+    first: Checkout, tmp_path: Path, what: str
+) -> None:
+    flag, option, text = NAMED[what]
+    shared = tmp_path / "said"
+    environ = {"CC": f"{GCC} {option}{shared}"} if option else {}
+    table = (
+        "extern const unsigned char {{ fn }}_said[];\n"
+        '__asm__(".section .rodata\\n{{ fn }}_said: .incbin \\"data/said\\"\\n.text\\n");\n'
+        "#define SAID {{ fn }}_said[0]\n"
+    )
+
+    def prepared(checkout: Checkout) -> Checkout:
+        tune, template = checkout.root / "tune.toml", checkout.root / "kernels/templates/f/kernel.c.j2"
+        tune.write_text(tune.read_text().replace('"-O1"', f'"-O1", {flag}'.rstrip(", ")))
+        uses = template.read_text().replace("return ", "return STEP * ")
+        template.write_text((table if "SAID" in flag else "") + uses)
+        return checkout
+
+    def says(checkout: Checkout, word: int) -> Checkout:
+        (checkout.root / "data").mkdir(exist_ok=True)
+        (shared if option else checkout.root / "data/said").write_text(text.format(word))
+        return checkout
+
+    def row(checkout: Checkout) -> bytes:
+        return (checkout.root / ROW).read_bytes()
+
+    says(prepared(first), 3).build(**environ)
+    old = row(first)
+    second = says(prepared(Checkout(tmp_path / "second", first.cache)), 5)
+    assert ROW in second.build(**environ)["made"] and (new := row(second)) != old
+    assert second.plain(**environ) and not second.plain(**environ), "nothing has changed"
+    says(second, 3)
+    assert second.plain(**environ) and row(second) == old
+    says(second, 5)
+    command = [ninja_path(), "-f", "build/build.ninja", "normal"]
+    subprocess.run(command, cwd=second.root, env={**os.environ, **environ}, check=True)
+    assert row(second) == new
+    assert not says(prepared(Checkout(tmp_path / "third", first.cache)), 3).build(**environ)["made"]

@@ -220,6 +220,11 @@ FORMS = {
     "a digraph": ('%:include "far.h"', '"-Iextra"'),
     "a directive over two lines": ('#inc\\\nlude "far.h"', '"-Iextra"'),
     "the next of two": ("#include_next <far.h>", '"-Iempty", "-Iextra"'),
+    "a folder in long words": ('#include "far.h"', '"--include-directory=extra"'),
+    "a last folder in long words": ("#include <far.h>", '"--include-directory-after", "extra"'),
+    "an include in long words": ("", '"--include=extra/far.h"'),
+    "macros in long words": ("", '"--imacros", "extra/far.h"'),
+    "a definition": ("", '"-DTABLE=extra/far.h"'),
 }
 
 
@@ -237,6 +242,28 @@ def test_header_is_followed_however_it_is_included(project: Path, form: str, fil
     edit(project / "extra/far.h", "FAR_STEP 1", "FAR_STEP 2")
     found = judge(project)
     assert found.reason == "stale_binary" and "mul (header extra/far.h changed)" in found.detail
+
+
+TAKEN_IN = {
+    "by the assembler": '__asm__(".section .rodata\\n.incbin \\"data/far.bin\\"\\n.text\\n");',
+    "by a macro for the assembler": '#define FAR "data/far.bin"\n__asm__(".incbin \\"" FAR "\\"\\n");',
+    "as C that a macro names": '#define FAR "far.c"\n#include FAR',
+}
+
+
+@pytest.mark.parametrize("how", TAKEN_IN)
+@pytest.mark.parametrize("file", ["kernel.c.j2", "reference.c"])
+def test_data_that_a_text_takes_in_count_byte_by_byte(project: Path, how: str, file: str) -> None:
+    (project / "data").mkdir()
+    name = "far.c" if "far.c" in TAKEN_IN[how] else "far.bin"
+    (project / "data" / name).write_text("enum { FAR };  ")
+    edit(project / "tune.toml", "[build]\n", '[build]\ncflags = ["-Idata"]\n')
+    text = f"#include <stddef.h>\n{TAKEN_IN[how]}"
+    edit(project / "kernels/templates/mul" / file, "#include <stddef.h>", text)
+    mint(project)
+    assert judge(project).complete
+    edit(project / "data" / name, ";  ", ";; " if name == "far.c" else "; ")
+    assert f"mul (header data/{name} changed)" in judge(project).detail
 
 
 PLACES = {
@@ -262,6 +289,24 @@ def test_header_found_through_the_environment_is_followed(
     mint(project)
     edit(project / "extra/far.h", "FAR_STEP 1", "FAR_STEP 2")
     assert "mul (header extra/far.h changed)" in judge(project).detail
+
+
+def test_response_file_of_the_compilers_command_counts_and_its_words_are_followed(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words, reference = tmp_path / "words.rsp", project / "kernels/templates/mul/reference.c"
+    (project / "extra").mkdir()
+    (project / "extra/far.h").write_text("#define FAR_STEP 1\n")
+    words.write_text("-Iextra -O2\n")
+    monkeypatch.setenv("CC", f"gcc @{words}")
+    edit(reference, "#include <stddef.h>", "#include <stddef.h>\n#include <far.h>")
+    mint(project)
+    edit(project / "extra/far.h", "FAR_STEP 1", "FAR_STEP 2")
+    assert "mul (header extra/far.h changed)" in judge(project).detail
+    mint(project)
+    assert judge(project).complete
+    edit(words, "-O2", "-O3")
+    assert judge(project).stale == ("add", "mul") and "words.rsp changed" in judge(project).detail
 
 
 def test_constants_of_another_module_count_where_their_header_is_included(project: Path) -> None:

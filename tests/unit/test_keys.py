@@ -17,7 +17,7 @@ from tunebuild import keys
 def includes(text: str, folder: Path, include: Iterable[Path], read: keys.Read) -> tuple[Path, ...]:
     """The project headers of one text that is compiled with these folders."""
     flags = [f"-I{each}" for each in include]
-    return keys.header_scanner(keys.folders_of(flags, {}), Path("/"), read)(text, folder)
+    return keys.header_scanner(keys.folders_of(flags, {}, Path("/")), Path("/"), read)(text, folder)
 
 
 BASE = keys.Inputs(
@@ -212,7 +212,7 @@ def test_where_a_macro_names_the_header_one_that_hides_another_changes_what_is_i
     for folder in ("first", "second", "rows"):
         (tmp_path / folder).mkdir()
     (tmp_path / "second/m.h").write_text("#define K 0\n")
-    folders = keys.folders_of(("-Ifirst", "-I", "second", "-O2"), {})
+    folders = keys.folders_of(("-Ifirst", "-I", "second", "-O2"), {}, tmp_path)
     text = "#define H <m.h>\n#include H\n"
 
     def read(path: Path) -> str | None:
@@ -236,7 +236,7 @@ def test_header_that_is_asked_for_counts_once_it_is_there(tmp_path: Path) -> Non
 
 def test_folders_are_those_of_the_flags_and_the_environment_in_the_compilers_order() -> None:
     flags = ("-isystem", "s", "-Ia", "-O3", "-iquoteq", "-include", "f.h", "-I", "b", "-idirafter", "z")
-    found = keys.folders_of(flags, {"CPATH": f"c{os.pathsep}", "C_INCLUDE_PATH": "d"})
+    found = keys.folders_of(flags, {"CPATH": f"c{os.pathsep}", "C_INCLUDE_PATH": "d"}, Path("/nowhere"))
     assert found == keys.Folders(
         ("q", "a", "b", "c", ".", "s", "d", "z"), ("a", "b", "c", ".", "s", "d", "z"), ("f.h",)
     )
@@ -249,4 +249,4 @@ def test_prose_that_begins_like_a_directive_names_nothing(tmp_path: Path) -> Non
     def read(path: Path) -> str | None:
         return path.read_text() if path.is_file() else None
 
-    assert keys.header_scanner(keys.folders_of(("-I.",), {}), tmp_path, read)(text, tmp_path) == ()
+    assert keys.header_scanner(keys.folders_of(("-I.",), {}, tmp_path), tmp_path, read)(text, tmp_path) == ()
