@@ -102,6 +102,7 @@ class _Environment(jinja2.sandbox.SandboxedEnvironment):
         return super().call_binop(context, operator, left, right)
 
 
+_ADDRESS = re.compile(r"<[\w. ]+ at 0x[0-9a-f]{8,}>")
 _PRINTED = (str, int, float, list, tuple, dict, type(None), jinja2.Undefined)
 
 
@@ -233,6 +234,9 @@ def render_row(
             str(template), 1, 1, f"family.{family}", f"row {row.suffix}: {len(text)} bytes of C",
             f"a row's C has at most {MAX_OUTPUT_BYTES} bytes",
         )  # fmt: skip
+    if " at 0x" in text and (found := _ADDRESS.search(text)):
+        what = f"row {row.suffix}: it prints {found[0]}, another address each time"
+        return Mistake(str(template), 1, 1, f"family.{family}", what, "print a value, not what holds it")
     return text
 
 

@@ -64,6 +64,12 @@ def test_template_cannot_print_what_differs_between_two_renderings(
     assert found.line == 2 and words in found.what
 
 
+def test_template_cannot_format_what_has_an_address_either(tmp_path: Path) -> None:
+    found = mistake(tmp_path, '/* {{ "%s" | format(range) }} */')
+    assert "row u4: it prints <function safe_range at 0x" in found.what
+    assert rendered(tmp_path, "/* <here at 0x10> */") == "/* <here at 0x10> */"
+
+
 def test_template_prints_text_numbers_lists_and_what_macros_make(tmp_path: Path) -> None:
     text = (
         "{% macro twice(x) %}{{ x }}{{ x }}{% endmacro %}{% set comma = joiner('; ') %}"
