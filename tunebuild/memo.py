@@ -14,12 +14,16 @@ MEMO = "build/memo"  # and a mode: build/memo.normal
 STATUS = "build/status.json"  # what `status` answers while its memo holds
 OURS = ("build/build.ninja", "build/local.ninja", "build/generate.d")
 CLOCK_STEP_NS = 20_000_000  # a file's change time may lag the clock by a tick
-VERSION = "tunebuild memo 3"
+VERSION = "tunebuild memo 4"
+CPUINFO = "/proc/cpuinfo"
 ENVIRONMENT = (  # beside what a compiler reads, which is `keys.ENVIRONMENT`
     "CC", "PATH", "TUNEBUILD_MANIFEST", "TUNEBUILD_POLICY", "TUNEBUILD_FORCE_FEATURES", "TUNEBUILD_CACHE",
     "TUNEBUILD_MODE",
 )  # fmt: skip
-_HEAD = 7  # fields before the files: version, root, kernel, variables, their values, number of files, ninja
+_HEAD = (
+    8  # fields before the files: version, root, kernel, variables, their values, CPU, number of files, ninja
+)
+_UNSTEADY = (b"processor", b"cpu MHz", b"bogomips", b"BogoMIPS", b"core id", b"apicid", b"initial apicid")
 _ABSENT = b"-"
 
 
@@ -42,7 +46,19 @@ def _said(root: str, names: bytes) -> list[bytes]:
         *(os.fsencode(word) for word in (VERSION, os.path.realpath(root), os.uname().release)),
         names,
         values,
+        _cpu(),
     ]
+
+
+def _cpu() -> bytes:
+    """What the kernel says of the first CPU, without what differs from one moment or core to the next: a disk may
+    move to another machine under the same kernel."""
+    try:
+        with open(CPUINFO, "rb", buffering=0) as stream:
+            first = stream.read(4096).partition(b"\n\n")[0]
+    except OSError:
+        return b""
+    return b"\n".join([line for line in first.split(b"\n") if not line.startswith(_UNSTEADY)])
 
 
 def taken(root: str, ninja: str, paths: list[str]) -> bytes:
@@ -99,15 +115,15 @@ def holds(root: str, mode: str) -> str:
         return ""
     try:
         names, signatures = fields[_HEAD::2], fields[_HEAD + 1 :: 2]
-        whole = len(fields) >= _HEAD and fields[5] == b"%d" % len(names) and len(names) == len(signatures)
-        if not whole or fields[:5] != _said(root, fields[3]):
+        whole = len(fields) >= _HEAD and fields[6] == b"%d" % len(names) and len(names) == len(signatures)
+        if not whole or fields[:6] != _said(root, fields[3]):
             return ""
         for name, was in zip(names, signatures, strict=True):
             if signature(name, folder) != was:
                 return ""
     finally:
         os.close(folder)
-    return os.fsdecode(fields[6])
+    return os.fsdecode(fields[7])
 
 
 def status(root: str, app: str) -> dict[str, object] | None:
