@@ -274,7 +274,9 @@ class FamilyTable:
         " family, a support function. See [Calls](#calls-buffers-and-prepare).",
         (),
     )
-    support: Strings = key("C files with functions for `prepare` and `fill`.", ())
+    support: Strings = key(
+        "C files with functions for `prepare` and `fill`. No artifact holds them: a row may not call one.", ()
+    )
     oracle: str = key("A second plain-C opinion: rows and reference are compared with it.", "")
     domain: str = key("The precondition, over scalars: sizes outside it are not tried.", "")
     state: bool = key("Rows may hold writable data.", False)
