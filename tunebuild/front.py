@@ -82,6 +82,7 @@ def keyed(generated: Generated, edges: Iterable[graph.Edge]) -> dict[str, Keyed]
     environ = keys.environment(os.environ)
     scans: dict[keys.Folders, keys.Scan] = {}
     scan_of: dict[tuple[str, tuple[str, ...]], keys.Scan] = {}
+    native: dict[tuple[str, tuple[str, ...]], tuple[str, ...]] = {}  # the box, where a flag asks for it
     texts: dict[Path, str | None] = {}
     digests: dict[Path, str] = {}
     found: dict[str, Keyed] = {}
@@ -118,6 +119,8 @@ def keyed(generated: Generated, edges: Iterable[graph.Edge]) -> dict[str, Keyed]
             if folders not in scans:
                 scans[folders] = keys.header_scanner(folders, root, read)
             scan_of[flags] = scans[folders]
+            if keys.asks_for_native(keys.expanded(words, root)):
+                native[flags] = (generated.box.identity, *sorted(generated.box.features))
         headers = scan_of[flags](text, source.parent)
         if any(map(_PRECOMPILED.match, edge.implicit)):
             headers = (*headers, precompiled)
@@ -129,6 +132,7 @@ def keyed(generated: Generated, edges: Iterable[graph.Edge]) -> dict[str, Keyed]
             flags=relative[flags],
             source=digest(source),
             headers=names[headers],
+            features=native.get(flags, ()),
             environ=environ,
             # The depfile that is kept beside the object names both.
             salt=f"{edge.inputs[0]} {edge.output}",

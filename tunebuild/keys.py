@@ -127,6 +127,11 @@ def relative_flags(flags: Iterable[str], root: Path) -> tuple[str, ...]:
 # --- files that a line names ---------------------------------------------------------------------
 
 
+def asks_for_native(words: Iterable[str]) -> bool:
+    """Whether what a line makes depends on the machine where it runs."""
+    return any(word in ("-march=native", "-mtune=native", "-mcpu=native") for word in words)
+
+
 def named(words: Iterable[str]) -> tuple[str, ...]:
     """What may be files among the words of a command line: a word, what is behind its `@` or `=`, and so for
     each part of a word of -Wl, -Wa or -Wp."""
