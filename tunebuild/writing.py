@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import jinja2
@@ -113,10 +113,18 @@ def _compile_commands(generated: Generated) -> str:
     return "[\n" + ",\n".join(lines) + "\n]\n"
 
 
+def _templates(generated: Generated) -> Iterable[Path]:
+    """What templates may include or import, and the folders where it may come to be."""
+    for top in dict.fromkeys(family.project.templates for family in generated.manifest.families):
+        for above, _, names in os.walk(top):
+            yield Path(above)
+            yield from (Path(above, name) for name in names if not name.endswith((".c", ".h", ".md")))
+
+
 def _depfile(generated: Generated) -> str:
     """What plain ninja watches. An absent file is expressed by its folder; a missing path never settles."""
     watched = []
-    for path in map(os.fspath, generated.inputs):
+    for path in map(os.fspath, (*generated.inputs, *_templates(generated))):
         there = path if os.path.exists(path) else os.path.dirname(path)
         if os.path.exists(there):
             watched.append(os.path.relpath(there, generated.root))

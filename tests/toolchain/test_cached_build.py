@@ -7,11 +7,15 @@ import os
 import shutil
 import subprocess
 import sys
+import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tunebuild import front
+from tunebuild.generate import generate
 from tunebuild.ninjarun import ninja_path
 
 HERE = Path(__file__).parents[2]
@@ -153,6 +157,20 @@ def test_library_is_not_taken_from_the_cache_after_a_header_outside_the_project_
     assert again == old and ROW in found["made"]
 
 
+def test_box_counts_in_the_key_of_what_is_compiled_for_it(first: Checkout) -> None:
+    def keyed(features: frozenset[str]) -> dict[str, str]:
+        made = generate(first.root)
+        made = replace(made, box=replace(made.box, features=features))
+        return {output: one.key for output, one in front.keyed(made, made.graph.edges).items()}
+
+    first.build()
+    assert keyed(frozenset({"avx2"})) == keyed(frozenset())
+    tune = first.root / "tune.toml"
+    tune.write_text(tune.read_text().replace('"-O1"', '"-O1", "-march=native"'))
+    here, there = keyed(frozenset({"avx2"})), keyed(frozenset())
+    assert here[ROW] != there[ROW] and here["build/normal/demo"] != there["build/normal/demo"]
+
+
 LIBRARIES = {
     "a file": '"vendor/libhelp.a"',
     "a name in a folder": '"-Lvendor", "-lhelp"',
@@ -246,3 +264,19 @@ def test_file_that_a_line_or_a_text_names_counts_by_its_content(
     subprocess.run(command, cwd=second.root, env={**os.environ, **environ}, check=True)
     assert row(second) == new
     assert not says(prepared(Checkout(tmp_path / "third", first.cache)), 3).build(**environ)["made"]
+
+
+def test_included_template_reaches_plain_ninja(first: Checkout) -> None:
+    template, body = (
+        first.root / "kernels/templates/f/kernel.c.j2",
+        first.root / "kernels/templates/_lib/body.j2",
+    )
+    body.parent.mkdir()
+    template.write_text('{% include "_lib/body.j2" ignore missing %}\n' + template.read_text())
+    command = [ninja_path(), "-f", "build/build.ninja", "normal"]
+    first.build()
+    for text in ("#define ONE\n", "#define TWO\n"):
+        time.sleep(0.02)  # ninja goes by times
+        body.write_text(text)
+        subprocess.run(command, cwd=first.root, env={**os.environ, "PYTHONPATH": str(HERE)}, check=True)
+        assert text in (first.root / "generated/rows/f/f__u1.c").read_text()
