@@ -79,7 +79,7 @@ def _family_digests(
             path = codegen.row_path(family.name, function.name, row.suffix)
             sources.append((codegen.symbol(function.name, row.suffix), keys.text_digest(files[path])))
             found |= dict.fromkeys(headers.get(path, ()))
-    for name, body in bodies(planned):
+    for name, body in (*bodies(planned), *called(plan, planned)):
         sources.append((name, _text(str(body), read[body], texts)))
         found |= dict.fromkeys(headers.get(os.fspath(body), ()))
     included: dict[str, Json] = {
@@ -93,7 +93,9 @@ def _family_digests(
         for module in plan.manifest.modules
         if module.name == family.module or codegen.constants_header(module.name) in made
     ]
-    used = tuple(dict.fromkeys(row.toolchain for row in planned.built)) or ("",)
+    used = tuple(dict.fromkeys(row.toolchain for row in planned.built))
+    if "" not in used:  # the default compiler makes the reference, the fills and the control
+        used = ("", *used)
     return {
         "source": _short([sources, constants, [f.function.text for f in planned.functions]]),
         "headers": included,
@@ -115,6 +117,16 @@ def bodies(planned: PlannedFamily) -> Iterable[tuple[str, Path]]:
         yield "oracle", planned.family.oracle
     for path in planned.family.support:
         yield path.name, path
+
+
+def called(plan: Plan, planned: PlannedFamily) -> Iterable[tuple[str, Path]]:
+    """The references of other families that `prepare` calls: they make the data that this one works on."""
+    own = {function.name for function in planned.functions}
+    names = {call.function for function in planned.functions for call in function.prepare} - own
+    for other in plan.families if names else ():
+        for function in other.functions:
+            if function.name in names:
+                yield codegen.symbol(function.name, REFERENCE), function.reference
 
 
 def _text(name: str, text: str, texts: dict[str, str]) -> str:

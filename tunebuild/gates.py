@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
+from tunebuild import built as digests
 from tunebuild import codegen, emit, keys
 from tunebuild.document import Built
 from tunebuild.model import REFERENCE, Box, Stamps
@@ -54,7 +55,8 @@ def _evidence(tree: Tree, cell: Cell) -> str:
         parts.append(keys.text_digest(tree.files[codegen.row_path(family.name, function.name, row.suffix)]))
         parts.append(keys.text_digest(function.reference.read_text(errors="replace")))
         parts.append((function.args, function.check, function.prepare, function.workloads))
-    for path in (*family.support, *((family.oracle,) if family.oracle else ())):
+    called = [path for _, path in digests.called(tree.plan, planned)]
+    for path in (*family.support, *((family.oracle,) if family.oracle else ()), *called):
         parts.append(keys.text_digest(path.read_text(errors="replace")))
     return keys.digest(repr(parts).encode())
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import step_family
 
-from tunebuild import host, policy, record, sidecar
+from tunebuild import gates, host, policy, record, sidecar
 from tunebuild.generate import Generated, generate
 from tunebuild.model import REFERENCE, Verdict
 from tunebuild.upsert import Change
@@ -208,6 +208,39 @@ def test_optional_compiler_that_comes_asks_for_the_families_that_name_it(project
     vendor.chmod(0o755)
     verdict = judge(project)
     assert (verdict.reason, verdict.stale) == ("stale_binary", ("add",)) and "; absent -> " in verdict.detail
+
+
+def test_default_compiler_counts_where_every_row_names_another(project: Path, tmp_path: Path) -> None:
+    for name in ("one-cc", "two-cc"):
+        (tmp_path / name).write_text(f'#!/bin/sh\n# {name}\nexec gcc "$@"\n')
+        (tmp_path / name).chmod(0o755)
+    edit(
+        project / "tune.toml",
+        "[build]\n",
+        f'[build]\ncc = "{tmp_path}/one-cc"\n',
+    )
+    edit(project / "tune.toml", "u = [1, 2]\n", 'u = [1, 2]\ntoolchain = ["fast"]\n')
+    text = (project / "tune.toml").read_text().replace('fallback = "u1"', 'fallback = "reference"')
+    (project / "tune.toml").write_text(text)
+    with (project / "tune.toml").open("a") as stream:
+        stream.write('[toolchain.fast]\ncc = "gcc"\n')
+    before = read(project).built["add"]["compiler"]
+    edit(project / "tune.toml", "one-cc", "two-cc")
+    assert read(project).built["add"]["compiler"] != before
+
+
+def test_reference_of_another_family_that_prepare_calls_counts_with_its_text(project: Path) -> None:
+    edit(
+        project / "tune.toml", "[family.add.grid.axes]", 'prepare = ["mul(y, n)"]\n[family.add.grid.axes]'
+    )  # fmt: skip
+    mint(project)
+    cells = [("add", "u2"), ("mul", "u2")]
+    made = read(project)
+    gates.remember(made.tree, cells)
+    assert judge(project).complete and gates.sized(made.tree, "add") == {"u2"}
+    edit(project / "kernels/templates/mul/reference.c", "i < n", "i != n")
+    assert judge(project).stale == ("add", "mul")
+    assert gates.sized(read(project).tree, "add") == frozenset()
 
 
 FORMS = {
