@@ -303,7 +303,7 @@ def _decided_by(generated: Generated) -> Iterator[Path]:
             yield from (Path(above, name) for name in (*folders, *names))
     for compiler in generated.tools.compilers.values():
         if isinstance(compiler, toolchain.Compiler):
-            yield Path(compiler.argv[0])
+            yield from map(Path, compiler.watched)
     yield Path(__file__).parent
 
 

@@ -23,7 +23,7 @@ from tunebuild.emit import write_if_changed
 from tunebuild.errors import UsageError
 from tunebuild.model import Toolchain
 
-MEMO_VERSION = 2
+MEMO_VERSION = 3
 PROBE_TIMEOUT_S = 60
 COMPILERS = ("gcc", "clang", "cc")
 
@@ -47,6 +47,7 @@ class Compiler:
     run: tuple[str, ...] = ()  # the emulator of its binaries
     runs: bool = True  # whether this machine can execute what it makes
     environ: tuple[tuple[str, str], ...] = ()  # what its processes need beside ours
+    watched: tuple[str, ...] = ()  # its programs, and where another would be found before one of them
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +71,8 @@ def find(
     command = _command(toolchain, environ)
     if isinstance(command, Absent):
         return _absent(toolchain, command.why)
-    key = json.dumps([toolchain.name, toolchain.target, toolchain.run, command])
+    finds = [environ.get(name, "") for name in ("PATH", "COMPILER_PATH", "GCC_EXEC_PREFIX")]
+    key = json.dumps([toolchain.name, toolchain.target, toolchain.run, command, finds])
     known = _recall(memo, key)
     if known is not None:
         return known
@@ -80,7 +82,7 @@ def find(
         return _absent(toolchain, f"{shlex.join(command)} does not run: {_first_line(str(error))}")
     if isinstance(found, Absent):
         return _absent(toolchain, found.why)
-    _remember(memo, key, found, environ)
+    _remember(memo, key, found)
     return found
 
 
@@ -154,7 +156,7 @@ def _identify(
         flags = (*flags, *_zig_flags(target))
     if toolchain.target and target != toolchain.target:
         return Absent("", f"{shlex.join(command)} makes code for {target}, not for {toolchain.target}")
-    programs = _programs(command, kind, environ, ours)
+    programs, before = _programs(command, kind, environ, ours)
     run, runs = _emulator(toolchain, target, environ)
     return Compiler(
         name=toolchain.name,
@@ -168,6 +170,7 @@ def _identify(
         run=run,
         runs=runs,
         environ=tuple(sorted(ours.items())),
+        watched=tuple(sorted({argv[0], *run[:1], *programs, *before})),
     )
 
 
@@ -217,19 +220,22 @@ def _arch(triple: str) -> str:
 
 def _programs(
     command: tuple[str, ...], kind: Kind, environ: Mapping[str, str], ours: Mapping[str, str]
-) -> tuple[str, ...]:
-    """The files whose content decides what comes out: the driver, the compiler proper, assembler, linker."""
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The files whose content decides what comes out: the command's own programs (`ccache clang` has two), the
+    compiler proper, assembler, linker. Behind them the places of PATH that come first for those found there."""
     if kind == "zig":
-        return (_zig_program(command, environ, ours),)
-    driver = os.path.realpath(command[0])
-    asked = ("cc1", "as", "ld") if kind == "gcc" else ("ld",)
-    found = [driver]
-    for name in asked:
-        said = _ask((*command, f"-print-prog-name={name}"), environ, ours).strip()
-        program = shutil.which(said, path=environ.get("PATH", os.defpath)) if said else None
+        return (_zig_program(command, environ, ours),), ()
+    folders = environ.get("PATH", os.defpath).split(os.pathsep)
+    asked = ("cc1", "as", "ld") if kind == "gcc" else ("clang", "ld")
+    said = (_ask((*command, f"-print-prog-name={name}"), environ, ours).strip() for name in asked)
+    found, before = [os.path.realpath(command[0])], []
+    for name in (*_split(command)[0][1:], *said):
+        program = shutil.which(name, path=os.pathsep.join(folders)) if name else None
         if program:
             found.append(os.path.realpath(program))
-    return tuple(dict.fromkeys(found))
+        if program and not os.path.dirname(name):
+            before += [os.path.join(folder, name) for folder in folders]
+    return tuple(dict.fromkeys(found)), tuple(dict.fromkeys(before))
 
 
 def _zig_program(command: tuple[str, ...], environ: Mapping[str, str], ours: Mapping[str, str]) -> str:
@@ -357,12 +363,10 @@ def _tuples(value: Any) -> Any:
     return tuple(_tuples(item) for item in value) if isinstance(value, list) else value
 
 
-def _remember(memo: Path | None, key: str, found: Compiler, environ: Mapping[str, str]) -> None:
+def _remember(memo: Path | None, key: str, found: Compiler) -> None:
     if memo is None:
         return
-    programs = _programs((*found.argv, *found.flags), found.kind, environ, dict(found.environ))
-    watched = {found.argv[0], *found.run[:1], *programs}
-    stats = {path: _signature(path) for path in sorted(watched)}
+    stats = {path: _signature(path) for path in found.watched}
     _store(memo, key, {"compiler": asdict(found), "stats": stats})
 
 

@@ -280,3 +280,35 @@ def test_included_template_reaches_plain_ninja(first: Checkout) -> None:
         body.write_text(text)
         subprocess.run(command, cwd=first.root, env={**os.environ, "PYTHONPATH": str(HERE)}, check=True)
         assert text in (first.root / "generated/rows/f/f__u1.c").read_text()
+
+
+def _program(path: Path, text: str) -> None:
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+
+
+def test_every_program_of_the_compilers_command_counts(first: Checkout, tmp_path: Path) -> None:
+    template = first.root / "kernels/templates/f/kernel.c.j2"
+    template.write_text(template.read_text().replace("return ", "return STEP * "))
+    environ = {"CC": "launch mine", "PATH": f"{tmp_path}/bin{os.pathsep}{os.environ['PATH']}"}
+    _program(tmp_path / "bin/launch", 'exec "$@"')
+    _program(tmp_path / "bin/mine", f'exec {GCC} -DSTEP=3 "$@"')
+    assert first.plain(**environ) and not first.plain(**environ), "nothing has changed"
+    old = (first.root / ROW).read_bytes()
+    _program(tmp_path / "bin/mine", f'exec {GCC} -DSTEP=5 "$@"')
+    assert first.plain(**environ) and (first.root / ROW).read_bytes() != old
+
+
+@pytest.mark.skipif("gcc" not in GCC, reason="clang assembles by itself")
+def test_assembler_that_comes_first_on_path_counts(first: Checkout, tmp_path: Path) -> None:
+    path = f"{tmp_path}/bin{os.pathsep}{os.environ['PATH']}"
+    (tmp_path / "bin").mkdir()
+    marked = f'exec {shutil.which("as")} --defsym marked=1 "$@"'
+    assert first.plain() and not first.plain(), "nothing has changed"
+    old = (first.root / ROW).read_bytes()
+    assert first.plain(PATH=path) and (first.root / ROW).read_bytes() == old
+    _program(tmp_path / "bin/as", marked)
+    assert first.plain(PATH=path) and (first.root / ROW).read_bytes() != old
+    (tmp_path / "bin/as").unlink()
+    assert first.plain(PATH=path) and (first.root / ROW).read_bytes() == old
