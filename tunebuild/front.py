@@ -126,6 +126,7 @@ def keyed(generated: Generated, edges: Iterable[graph.Edge]) -> dict[str, Keyed]
             headers = (*headers, precompiled)
         if headers not in names:
             names[headers] = tuple((os.path.relpath(header, root), digest(header)) for header in headers)
+        debugged = any(re.match(r"-g(?!0)", flag) for flag in relative[flags])
         inputs = keys.Inputs(
             kind="pch" if edge.rule.startswith("pch_") else "object",
             compiler=compiler.identity,
@@ -134,8 +135,8 @@ def keyed(generated: Generated, edges: Iterable[graph.Edge]) -> dict[str, Keyed]
             headers=names[headers],
             features=native.get(flags, ()),
             environ=environ,
-            # The depfile that is kept beside the object names both.
-            salt=f"{edge.inputs[0]} {edge.output}",
+            # The depfile that is kept beside the object names both, and what a debugger reads the folder.
+            salt=f"{edge.inputs[0]} {edge.output}{f' {root}' if debugged else ''}",
         )
         return Keyed(edge, inputs, keys.key(inputs), {path: digest(path) for path in (source, *headers)})
 

@@ -312,3 +312,12 @@ def test_assembler_that_comes_first_on_path_counts(first: Checkout, tmp_path: Pa
     assert first.plain(PATH=path) and (first.root / ROW).read_bytes() != old
     (tmp_path / "bin/as").unlink()
     assert first.plain(PATH=path) and (first.root / ROW).read_bytes() == old
+
+
+def test_objects_for_a_debugger_name_their_own_folder(first: Checkout, tmp_path: Path) -> None:
+    second = Checkout(tmp_path / "second", first.cache)
+    for checkout in (first, second):
+        checkout.build(CC=f"{GCC} -g")
+        assert os.fsencode(checkout.root) in (checkout.root / ROW).read_bytes()
+    shutil.rmtree(second.root / "build")
+    assert not second.build(CC=f"{GCC} -g")["made"]
