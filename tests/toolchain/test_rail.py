@@ -7,6 +7,7 @@ import json
 import os
 import pty
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -142,10 +143,8 @@ def test_tuner_of_a_mint_by_hand_is_told_how_loud_it_may_be(fresh: Tree, word: s
     done = fresh.tool("mint", "--app", "demo", f"--{word}")
     loud = {"quiet": "silent", "verbose": "verbose"}[word]
     assert done.returncode == 0 and (fresh.root / "loud").read_text() == f"{loud};" * 2
-    command = f"tunebuild: {sys.executable} {fresh.root / 'tuner.py'}".replace(
-        str(fresh.root), f"'{fresh.root}"
-    )
-    assert (f"{command}'" in done.stderr) == (word == "verbose")
+    command = shlex.join((sys.executable, str(fresh.root / "tuner.py")))
+    assert (f"tunebuild: {command}" in done.stderr) == (word == "verbose")
 
 
 def test_failing_tuner_leaves_the_scope_incomplete_and_the_program_runs(fresh: Tree) -> None:
