@@ -25,7 +25,7 @@ from tunebuild import sidecar
 from tunebuild.document import Document
 
 _LONG = {  # a race and a validation of a second each
-    "settle_s": 0.0, "probe_windows": 6, "note_cv_pct": 1e6, "ceiling_cv_pct": 1e6, "max_rounds": 16,
+    "settle_s": 0.0, "probe_windows": 6, "note_cv_pct": 1e4, "ceiling_cv_pct": 1e4, "max_rounds": 16,
     "seat_z": 1000.0,
     "far_pct": 1e9, "leave_z": 1e9, "validate_first_pairs": 48, "validate_max_pairs": 48,
 }  # fmt: skip
