@@ -83,6 +83,7 @@ def keyed(generated: Generated, edges: Iterable[graph.Edge]) -> dict[str, Keyed]
     scans: dict[keys.Folders, keys.Scan] = {}
     scan_of: dict[tuple[str, tuple[str, ...]], keys.Scan] = {}
     native: dict[tuple[str, tuple[str, ...]], tuple[str, ...]] = {}  # the box, where a flag asks for it
+    folder: dict[tuple[str, tuple[str, ...]], str] = {}  # the root, where a debugger reads it
     texts: dict[Path, str | None] = {}
     digests: dict[Path, str] = {}
     found: dict[str, Keyed] = {}
@@ -121,12 +122,12 @@ def keyed(generated: Generated, edges: Iterable[graph.Edge]) -> dict[str, Keyed]
             scan_of[flags] = scans[folders]
             if keys.asks_for_native(keys.expanded(words, root)):
                 native[flags] = (generated.box.identity, *sorted(generated.box.features))
+            folder[flags] = f" {root}" if any(re.match(r"-g(?!0)", word) for word in words) else ""
         headers = scan_of[flags](text, source.parent)
         if any(map(_PRECOMPILED.match, edge.implicit)):
             headers = (*headers, precompiled)
         if headers not in names:
             names[headers] = tuple((os.path.relpath(header, root), digest(header)) for header in headers)
-        debugged = any(re.match(r"-g(?!0)", flag) for flag in relative[flags])
         inputs = keys.Inputs(
             kind="pch" if edge.rule.startswith("pch_") else "object",
             compiler=compiler.identity,
@@ -136,7 +137,7 @@ def keyed(generated: Generated, edges: Iterable[graph.Edge]) -> dict[str, Keyed]
             features=native.get(flags, ()),
             environ=environ,
             # The depfile that is kept beside the object names both, and what a debugger reads the folder.
-            salt=f"{edge.inputs[0]} {edge.output}{f' {root}' if debugged else ''}",
+            salt=f"{edge.inputs[0]} {edge.output}{folder[flags]}",
         )
         return Keyed(edge, inputs, keys.key(inputs), {path: digest(path) for path in (source, *headers)})
 

@@ -20,9 +20,7 @@ ENVIRONMENT = (  # beside what a compiler reads, which is `keys.ENVIRONMENT`
     "CC", "PATH", "TUNEBUILD_MANIFEST", "TUNEBUILD_POLICY", "TUNEBUILD_FORCE_FEATURES", "TUNEBUILD_CACHE",
     "TUNEBUILD_MODE",
 )  # fmt: skip
-_HEAD = (
-    8  # fields before the files: version, root, kernel, variables, their values, CPU, number of files, ninja
-)
+_HEAD = 8  # fields before the files: version, root, kernel, variables, values, CPU, number of files, ninja
 _UNSTEADY = (b"processor", b"cpu MHz", b"bogomips", b"BogoMIPS", b"core id", b"apicid", b"initial apicid")
 _ABSENT = b"-"
 

@@ -36,9 +36,7 @@ class Compiler:
 
     name: str  # the toolchain's, "" for the default one
     argv: tuple[str, ...]
-    flags: tuple[
-        str, ...
-    ]  # the options it was named with, and what its kind needs for portable, reproducible objects
+    flags: tuple[str, ...]  # the options it was named with, and what portable, reproducible objects need
     kind: Kind
     version: str  # the first line it says of itself
     target: str  # "x86_64", "aarch64", ...
